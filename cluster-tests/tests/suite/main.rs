@@ -1,0 +1,4 @@
+//! Everything that is tested across crates, in one binary: the architecture, crashes of the real
+//! process, and the clients people use.
+
+mod architecture;
