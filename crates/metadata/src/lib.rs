@@ -1,1 +1,52 @@
-//! Being written.
+//! The control plane's state machine: which queues exist, how they are configured, and which
+//! partitions still have to hear of it.
+//!
+//! One `Metadata` value is what the cluster's metadata group replicates. It is pure like
+//! `hikyaku-queue`: no clock, no randomness, no hash order, no I/O. Time is what entries say, new
+//! queue ids are counted, and homes are computed by a hash of our own.
+//!
+//! It owns the [`QueueRecord`]s and the one versioned [`hikyaku_queue::Descriptor`] inside each. A
+//! change of a descriptor is *pending* until every partition of the queue's spread has confirmed
+//! it; the metadata leader drives those deliveries from [`Metadata::pending_deliveries`]. It never
+//! holds messages, counts or anything that changes with traffic.
+//!
+//! Invariants: a queue id is never given twice; a name belongs to one live queue; the revision rises
+//! by one with each record changed or removed, so a copy that knows its revision can ask for the
+//! difference alone.
+
+mod attributes;
+mod changes;
+mod checkpoint;
+mod cluster;
+mod codec;
+mod command;
+mod entry;
+mod machine;
+mod placement;
+mod record;
+mod reply;
+mod requests;
+mod tenant;
+mod validate;
+
+pub use attributes::{AttributeError, AttributeName, Attributes};
+pub use changes::{Changes, Difference};
+pub use cluster::{ClusterRecord, ClusterSettings, NodeRecord};
+pub use codec::DecodeError;
+pub use command::Command;
+pub use command::change_settings::{ChangeSettings, ChangeSettingsError};
+pub use command::create_queue::{CreateQueue, CreateQueueError, Created};
+pub use command::delete_queue::{DeleteQueue, DeleteQueueError};
+pub use command::descriptor_delivered::DescriptorDelivered;
+pub use command::found::{Found, FoundError};
+pub use command::housekeep::HOUSEKEEP_LIMIT;
+pub use command::purge_queue::{PURGE_INTERVAL_MS, PurgeQueue, PurgeQueueError};
+pub use command::set_attributes::{SetAttributes, SetAttributesError};
+pub use command::tag_queue::{TAGS_MAX, TagQueue, TagQueueError};
+pub use command::untag_queue::{UntagQueue, UntagQueueError};
+pub use entry::{Envelope, decode_entry, encode_entry};
+pub use machine::{Metadata, Outcome, REMOVAL_MEMORY_MS};
+pub use placement::home_partition;
+pub use record::{FifoThroughputLimit, IN_FLIGHT_LIMIT, QueueRecord, Settings};
+pub use reply::Reply;
+pub use tenant::{InvalidTenantId, TenantId};

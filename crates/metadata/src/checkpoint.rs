@@ -1,0 +1,161 @@
+//! The whole state as bytes, for checkpoints and snapshots.
+//!
+//! Only what cannot be derived is written: indexes by name and by revision are made on reading.
+
+use crate::cluster::{ClusterRecord, ClusterSettings};
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::machine::{DeletedQueue, Metadata, Removal};
+use crate::record::QueueRecord;
+use crate::requests::Requests;
+
+const CHECKPOINT_VERSION: u8 = 1;
+
+impl Metadata {
+    /// Writes the state in its versioned form; equal states give equal bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::versioned(CHECKPOINT_VERSION);
+        writer.u64(self.now);
+        writer.u64(self.applied);
+        writer.u64(self.revision);
+        writer.u64(self.next_queue);
+        self.write_cluster(&mut writer);
+        self.settings.write(&mut writer);
+        writer.count(self.queues.len());
+        for record in self.queues.values() {
+            record.write(&mut writer);
+        }
+        self.write_removed(&mut writer);
+        self.write_pending(&mut writer);
+        self.requests.write(&mut writer);
+        writer.finish()
+    }
+
+    /// Reads what [`Metadata::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::versioned(bytes, CHECKPOINT_VERSION)?;
+        let mut metadata = Self::new();
+        metadata.now = reader.u64()?;
+        metadata.applied = reader.u64()?;
+        metadata.revision = reader.u64()?;
+        metadata.next_queue = reader.u64()?;
+        metadata.read_cluster(&mut reader)?;
+        metadata.settings = ClusterSettings::read(&mut reader)?;
+        for _ in 0..reader.count()? {
+            metadata.restore(QueueRecord::read(&mut reader)?)?;
+        }
+        metadata.read_removed(&mut reader)?;
+        metadata.read_pending(&mut reader)?;
+        metadata.requests = Requests::read(&mut reader)?;
+        reader.finish()?;
+        if cfg!(debug_assertions) {
+            metadata.validate();
+        }
+        Ok(metadata)
+    }
+
+    fn write_cluster(&self, writer: &mut Writer) {
+        writer.flag(self.cluster.is_some());
+        if let Some(cluster) = &self.cluster {
+            cluster.write(writer);
+        }
+        writer.u64(self.cluster_revision);
+    }
+
+    fn read_cluster(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        if reader.flag()? {
+            self.cluster = Some(ClusterRecord::read(reader)?);
+        }
+        self.cluster_revision = reader.u64()?;
+        Ok(())
+    }
+
+    fn restore(&mut self, record: QueueRecord) -> Result<(), DecodeError> {
+        let queue = record.descriptor.id;
+        let names = self.names.entry(record.tenant).or_default();
+        if names.insert(record.name.clone(), queue).is_some() {
+            return Err(DecodeError::Repeated("queue name"));
+        }
+        if self.revisions.insert(record.revision, queue).is_some() {
+            return Err(DecodeError::Repeated("revision"));
+        }
+        if self.queues.insert(queue, record).is_some() {
+            return Err(DecodeError::Repeated("queue id"));
+        }
+        Ok(())
+    }
+
+    fn write_removed(&self, writer: &mut Writer) {
+        writer.u64(self.forgotten_revision);
+        writer.count(self.removals.len());
+        for (revision, removal) in &self.removals {
+            writer.u64(*revision);
+            writer.queue(removal.queue);
+            writer.u64(removal.tenant.number());
+            writer.text(&removal.name);
+            writer.u64(removal.at_ms);
+        }
+        writer.count(self.deleted.len());
+        for deleted in self.deleted.values() {
+            writer.descriptor(&deleted.descriptor);
+            writer.u64(deleted.revision);
+        }
+    }
+
+    fn read_removed(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        self.forgotten_revision = reader.u64()?;
+        for _ in 0..reader.count()? {
+            let revision = reader.u64()?;
+            let queue = reader.queue()?;
+            let tenant = reader.tenant()?;
+            let name = reader.text()?;
+            let at_ms = reader.u64()?;
+            if self.queue_by_name(tenant, &name).is_none() {
+                self.freed_names.insert((tenant, name.clone()), revision);
+            }
+            self.removals.insert(
+                revision,
+                Removal {
+                    queue,
+                    tenant,
+                    name,
+                    at_ms,
+                },
+            );
+        }
+        for _ in 0..reader.count()? {
+            let descriptor = reader.descriptor()?;
+            let revision = reader.u64()?;
+            self.deleted.insert(
+                descriptor.id,
+                DeletedQueue {
+                    descriptor,
+                    revision,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    fn write_pending(&self, writer: &mut Writer) {
+        writer.count(self.pending.len());
+        for (queue, partitions) in &self.pending {
+            writer.queue(*queue);
+            writer.count(partitions.len());
+            for (partition, confirmed) in partitions {
+                writer.partition(*partition);
+                writer.u64(*confirmed);
+            }
+        }
+    }
+
+    fn read_pending(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        for _ in 0..reader.count()? {
+            let queue = reader.queue()?;
+            let partitions = self.pending.entry(queue).or_default();
+            for _ in 0..reader.count()? {
+                partitions.insert(reader.partition()?, reader.u64()?);
+            }
+        }
+        Ok(())
+    }
+}

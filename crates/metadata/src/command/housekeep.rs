@@ -1,0 +1,12 @@
+//! Housekeep: drops what has outlived its time, a bounded amount per entry.
+
+use crate::machine::Metadata;
+use crate::reply::Reply;
+
+/// Items of each kind dropped by one housekeeping command, so that no entry takes long to apply.
+pub const HOUSEKEEP_LIMIT: usize = 10_000;
+
+pub(crate) fn apply(metadata: &mut Metadata) -> Reply {
+    metadata.drop_outlived(HOUSEKEEP_LIMIT);
+    Reply::Housekept
+}

@@ -1,0 +1,114 @@
+//! What can be asked of the metadata, one file per command.
+//!
+//! Each file holds the command, the ways it can fail, what it does and how both are written.
+
+pub(crate) mod change_settings;
+pub(crate) mod create_queue;
+pub(crate) mod delete_queue;
+pub(crate) mod descriptor_delivered;
+pub(crate) mod found;
+pub(crate) mod housekeep;
+pub(crate) mod purge_queue;
+pub(crate) mod set_attributes;
+pub(crate) mod tag_queue;
+pub(crate) mod untag_queue;
+
+use crate::codec::{DecodeError, Reader, Writer, unknown};
+use crate::machine::Metadata;
+use crate::reply::Reply;
+
+/// One change asked of the metadata.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Founds the cluster, once.
+    Found(found::Found),
+    /// Creates a queue, or finds the one of that name.
+    CreateQueue(create_queue::CreateQueue),
+    /// Deletes a queue.
+    DeleteQueue(delete_queue::DeleteQueue),
+    /// Empties a queue.
+    PurgeQueue(purge_queue::PurgeQueue),
+    /// Sets some attributes of a queue.
+    SetAttributes(set_attributes::SetAttributes),
+    /// Adds tags to a queue.
+    TagQueue(tag_queue::TagQueue),
+    /// Takes tags off a queue.
+    UntagQueue(untag_queue::UntagQueue),
+    /// A partition holds a version of a descriptor.
+    DescriptorDelivered(descriptor_delivered::DescriptorDelivered),
+    /// Drops what has outlived its time.
+    Housekeep,
+    /// Changes settings of the whole cluster.
+    ChangeSettings(change_settings::ChangeSettings),
+}
+
+impl Command {
+    /// Whether the answer is kept for retries. The others may be applied twice without harm.
+    pub(crate) fn keeps_answer(&self) -> bool {
+        !matches!(self, Self::DescriptorDelivered(_) | Self::Housekeep)
+    }
+
+    pub(crate) fn apply(self, metadata: &mut Metadata) -> Reply {
+        match self {
+            Self::Found(command) => Reply::Founded(command.apply(metadata)),
+            Self::CreateQueue(command) => Reply::QueueCreated(command.apply(metadata)),
+            Self::DeleteQueue(command) => Reply::QueueDeleted(command.apply(metadata)),
+            Self::PurgeQueue(command) => Reply::QueuePurged(command.apply(metadata)),
+            Self::SetAttributes(command) => Reply::AttributesSet(command.apply(metadata)),
+            Self::TagQueue(command) => Reply::Tagged(command.apply(metadata)),
+            Self::UntagQueue(command) => Reply::Untagged(command.apply(metadata)),
+            Self::DescriptorDelivered(command) => command.apply(metadata),
+            Self::Housekeep => housekeep::apply(metadata),
+            Self::ChangeSettings(command) => Reply::SettingsChanged(command.apply(metadata)),
+        }
+    }
+
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.u8(self.kind());
+        match self {
+            Self::Found(command) => command.write(writer),
+            Self::CreateQueue(command) => command.write(writer),
+            Self::DeleteQueue(command) => command.write(writer),
+            Self::PurgeQueue(command) => command.write(writer),
+            Self::SetAttributes(command) => command.write(writer),
+            Self::TagQueue(command) => command.write(writer),
+            Self::UntagQueue(command) => command.write(writer),
+            Self::DescriptorDelivered(command) => command.write(writer),
+            Self::Housekeep => {}
+            Self::ChangeSettings(command) => command.write(writer),
+        }
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(match reader.u8()? {
+            1 => Self::Found(found::Found::read(reader)?),
+            2 => Self::CreateQueue(create_queue::CreateQueue::read(reader)?),
+            3 => Self::DeleteQueue(delete_queue::DeleteQueue::read(reader)?),
+            4 => Self::PurgeQueue(purge_queue::PurgeQueue::read(reader)?),
+            5 => Self::SetAttributes(set_attributes::SetAttributes::read(reader)?),
+            6 => Self::TagQueue(tag_queue::TagQueue::read(reader)?),
+            7 => Self::UntagQueue(untag_queue::UntagQueue::read(reader)?),
+            8 => {
+                Self::DescriptorDelivered(descriptor_delivered::DescriptorDelivered::read(reader)?)
+            }
+            9 => Self::Housekeep,
+            10 => Self::ChangeSettings(change_settings::ChangeSettings::read(reader)?),
+            kind => return Err(unknown("command", kind)),
+        })
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Found(_) => 1,
+            Self::CreateQueue(_) => 2,
+            Self::DeleteQueue(_) => 3,
+            Self::PurgeQueue(_) => 4,
+            Self::SetAttributes(_) => 5,
+            Self::TagQueue(_) => 6,
+            Self::UntagQueue(_) => 7,
+            Self::DescriptorDelivered(_) => 8,
+            Self::Housekeep => 9,
+            Self::ChangeSettings(_) => 10,
+        }
+    }
+}

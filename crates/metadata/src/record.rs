@@ -1,0 +1,174 @@
+//! What the cluster knows of one queue.
+//!
+//! The part that the queue machine obeys is the descriptor; the part that only the client reads back
+//! is [`Settings`].
+
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::tenant::TenantId;
+use hikyaku_queue::{DeduplicationScope, Descriptor, QueueKind};
+use std::collections::BTreeMap;
+
+/// Messages of one queue that may be in flight at once, on standard and FIFO alike.
+pub const IN_FLIGHT_LIMIT: u32 = 120_000;
+
+/// One queue: its owner, its name, its descriptor and everything a client set on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueRecord {
+    /// The owner.
+    pub tenant: TenantId,
+    /// The name, unique among the tenant's queues.
+    pub name: String,
+    /// What partitions obey.
+    pub descriptor: Descriptor,
+    /// What only clients and the gateway read.
+    pub settings: Settings,
+    /// Tags by key.
+    pub tags: BTreeMap<String, String>,
+    /// When the queue was created, in ms of the metadata group's time.
+    pub created_at_ms: u64,
+    /// When its attributes were last set, in ms of the metadata group's time.
+    pub modified_at_ms: u64,
+    /// When it was last purged, in ms of the metadata group's time.
+    pub purged_at_ms: Option<u64>,
+    /// The metadata revision of the last change of this record.
+    pub revision: u64,
+}
+
+/// How FIFO throughput is counted; it reads back and changes nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FifoThroughputLimit {
+    /// One limit for the queue.
+    PerQueue,
+    /// One limit for each message group.
+    PerMessageGroupId,
+}
+
+/// Attributes that the queue machine does not need.
+///
+/// Texts are empty when the attribute is not set: SQS removes one by setting it to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The largest message, body and attributes, in bytes.
+    pub max_message_bytes: u32,
+    /// How long a receive waits when it does not say, in seconds.
+    pub receive_wait_seconds: u32,
+    /// Whether the hash of the body stands in for a missing deduplication id.
+    pub content_based_deduplication: bool,
+    /// The deduplication scope as it reads back; the one of the descriptor, given at creation, rules.
+    pub deduplication_scope: DeduplicationScope,
+    /// How FIFO throughput is counted.
+    pub fifo_throughput_limit: FifoThroughputLimit,
+    /// The access policy, JSON.
+    pub policy: String,
+    /// The redrive policy, JSON.
+    pub redrive_policy: String,
+    /// The redrive allow policy, JSON.
+    pub redrive_allow_policy: String,
+    /// The KMS key; when set, `sqs_managed_sse` is false.
+    pub kms_master_key_id: String,
+    /// How long a KMS data key is used, in seconds.
+    pub kms_data_key_reuse_seconds: u32,
+    /// Whether encryption with keys of the service's own is reported.
+    pub sqs_managed_sse: bool,
+}
+
+impl Default for Settings {
+    /// A new queue's settings when its creator says nothing (SQS's own defaults).
+    fn default() -> Self {
+        Self {
+            max_message_bytes: 1_048_576,
+            receive_wait_seconds: 0,
+            content_based_deduplication: false,
+            deduplication_scope: DeduplicationScope::Queue,
+            fifo_throughput_limit: FifoThroughputLimit::PerQueue,
+            policy: String::new(),
+            redrive_policy: String::new(),
+            redrive_allow_policy: String::new(),
+            kms_master_key_id: String::new(),
+            kms_data_key_reuse_seconds: 300,
+            sqs_managed_sse: true,
+        }
+    }
+}
+
+impl QueueRecord {
+    const VERSION: u8 = 1;
+
+    /// Whether it is a FIFO queue.
+    pub fn is_fifo(&self) -> bool {
+        matches!(self.descriptor.kind, QueueKind::Fifo { .. })
+    }
+
+    /// Writes the record in its versioned form, for catalogue copies.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::versioned(Self::VERSION);
+        self.write(&mut writer);
+        writer.finish()
+    }
+
+    /// Reads what [`QueueRecord::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::versioned(bytes, Self::VERSION)?;
+        let record = Self::read(&mut reader)?;
+        reader.finish()?;
+        Ok(record)
+    }
+
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.u64(self.tenant.number());
+        writer.text(&self.name);
+        writer.descriptor(&self.descriptor);
+        self.settings.write(writer);
+        writer.texts(&self.tags);
+        writer.u64(self.created_at_ms);
+        writer.u64(self.modified_at_ms);
+        writer.optional_u64(self.purged_at_ms);
+        writer.u64(self.revision);
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            tenant: reader.tenant()?,
+            name: reader.text()?,
+            descriptor: reader.descriptor()?,
+            settings: Settings::read(reader)?,
+            tags: reader.texts()?,
+            created_at_ms: reader.u64()?,
+            modified_at_ms: reader.u64()?,
+            purged_at_ms: reader.optional_u64()?,
+            revision: reader.u64()?,
+        })
+    }
+}
+
+impl Settings {
+    fn write(&self, writer: &mut Writer) {
+        writer.u32(self.max_message_bytes);
+        writer.u32(self.receive_wait_seconds);
+        writer.flag(self.content_based_deduplication);
+        writer.deduplication_scope(self.deduplication_scope);
+        writer.fifo_throughput_limit(self.fifo_throughput_limit);
+        writer.text(&self.policy);
+        writer.text(&self.redrive_policy);
+        writer.text(&self.redrive_allow_policy);
+        writer.text(&self.kms_master_key_id);
+        writer.u32(self.kms_data_key_reuse_seconds);
+        writer.flag(self.sqs_managed_sse);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            max_message_bytes: reader.u32()?,
+            receive_wait_seconds: reader.u32()?,
+            content_based_deduplication: reader.flag()?,
+            deduplication_scope: reader.deduplication_scope()?,
+            fifo_throughput_limit: reader.fifo_throughput_limit()?,
+            policy: reader.text()?,
+            redrive_policy: reader.text()?,
+            redrive_allow_policy: reader.text()?,
+            kms_master_key_id: reader.text()?,
+            kms_data_key_reuse_seconds: reader.u32()?,
+            sqs_managed_sse: reader.flag()?,
+        })
+    }
+}

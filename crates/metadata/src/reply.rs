@@ -1,0 +1,141 @@
+//! Answers, kept for retries and sent between nodes.
+
+use crate::codec::{DecodeError, Reader, Writer, unknown};
+use crate::command::change_settings::ChangeSettingsError;
+use crate::command::create_queue::{CreateQueueError, Created};
+use crate::command::delete_queue::DeleteQueueError;
+use crate::command::found::FoundError;
+use crate::command::purge_queue::PurgeQueueError;
+use crate::command::set_attributes::SetAttributesError;
+use crate::command::tag_queue::TagQueueError;
+use crate::command::untag_queue::UntagQueueError;
+
+/// What a command came to. A number inside is the descriptor version that carries the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// The command came after its `not_after` and had no effect.
+    Late,
+    /// To `Found`.
+    Founded(Result<(), FoundError>),
+    /// To `CreateQueue`.
+    QueueCreated(Result<Created, CreateQueueError>),
+    /// To `DeleteQueue`.
+    QueueDeleted(Result<u64, DeleteQueueError>),
+    /// To `PurgeQueue`.
+    QueuePurged(Result<u64, PurgeQueueError>),
+    /// To `SetAttributes`.
+    AttributesSet(Result<u64, SetAttributesError>),
+    /// To `TagQueue`.
+    Tagged(Result<(), TagQueueError>),
+    /// To `UntagQueue`.
+    Untagged(Result<(), UntagQueueError>),
+    /// To `DescriptorDelivered`.
+    DescriptorDelivered,
+    /// To `Housekeep`.
+    Housekept,
+    /// To `ChangeSettings`.
+    SettingsChanged(Result<(), ChangeSettingsError>),
+}
+
+impl Reply {
+    const VERSION: u8 = 1;
+
+    /// Writes the answer in its versioned form, for the node that asked.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::versioned(Self::VERSION);
+        self.write(&mut writer);
+        writer.finish()
+    }
+
+    /// Reads what [`Reply::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::versioned(bytes, Self::VERSION)?;
+        let reply = Self::read(&mut reader)?;
+        reader.finish()?;
+        Ok(reply)
+    }
+
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        match *self {
+            Self::Late => writer.u8(0),
+            Self::Founded(result) => {
+                write_result(writer, 1, result, |_, ()| {}, |w, error| error.write(w));
+            }
+            Self::QueueCreated(result) => {
+                write_result(
+                    writer,
+                    2,
+                    result,
+                    |w, made| made.write(w),
+                    |w, error| error.write(w),
+                );
+            }
+            Self::QueueDeleted(result) => {
+                write_result(writer, 3, result, Writer::u64, |w, error| error.write(w));
+            }
+            Self::QueuePurged(result) => {
+                write_result(writer, 4, result, Writer::u64, |w, error| error.write(w));
+            }
+            Self::AttributesSet(result) => {
+                write_result(writer, 5, result, Writer::u64, |w, error| error.write(w));
+            }
+            Self::Tagged(result) => {
+                write_result(writer, 6, result, |_, ()| {}, |w, error| error.write(w));
+            }
+            Self::Untagged(result) => {
+                write_result(writer, 7, result, |_, ()| {}, |w, error| error.write(w));
+            }
+            Self::DescriptorDelivered => writer.u8(8),
+            Self::Housekept => writer.u8(9),
+            Self::SettingsChanged(result) => {
+                write_result(writer, 10, result, |_, ()| {}, |w, error| error.write(w));
+            }
+        }
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(match reader.u8()? {
+            0 => Self::Late,
+            1 => Self::Founded(read_result(reader, |_| Ok(()), FoundError::read)?),
+            2 => Self::QueueCreated(read_result(reader, Created::read, CreateQueueError::read)?),
+            3 => Self::QueueDeleted(read_result(reader, Reader::u64, DeleteQueueError::read)?),
+            4 => Self::QueuePurged(read_result(reader, Reader::u64, PurgeQueueError::read)?),
+            5 => Self::AttributesSet(read_result(reader, Reader::u64, SetAttributesError::read)?),
+            6 => Self::Tagged(read_result(reader, |_| Ok(()), TagQueueError::read)?),
+            7 => Self::Untagged(read_result(reader, |_| Ok(()), UntagQueueError::read)?),
+            8 => Self::DescriptorDelivered,
+            9 => Self::Housekept,
+            10 => {
+                Self::SettingsChanged(read_result(reader, |_| Ok(()), ChangeSettingsError::read)?)
+            }
+            kind => return Err(unknown("reply", kind)),
+        })
+    }
+}
+
+fn write_result<T, E>(
+    writer: &mut Writer,
+    kind: u8,
+    result: Result<T, E>,
+    write_value: impl FnOnce(&mut Writer, T),
+    write_error: impl FnOnce(&mut Writer, E),
+) {
+    writer.u8(kind);
+    writer.flag(result.is_ok());
+    match result {
+        Ok(value) => write_value(writer, value),
+        Err(error) => write_error(writer, error),
+    }
+}
+
+fn read_result<'a, T, E>(
+    reader: &mut Reader<'a>,
+    read_value: impl FnOnce(&mut Reader<'a>) -> Result<T, DecodeError>,
+    read_error: impl FnOnce(&mut Reader<'a>) -> Result<E, DecodeError>,
+) -> Result<Result<T, E>, DecodeError> {
+    Ok(if reader.flag()? {
+        Ok(read_value(reader)?)
+    } else {
+        Err(read_error(reader)?)
+    })
+}
