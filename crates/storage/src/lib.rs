@@ -1,1 +1,27 @@
-//! Being written.
+//! One node's storage: the shared log, its checkpoints, and the catalogue cache.
+//!
+//! The log is the message store: entries, votes and markers of all Raft groups go into one sequence
+//! of preallocated, recycled segments, with one write and one fdatasync per round for all that
+//! waits. A message body is written once; the state machine names it by (log index, ordinal) and
+//! `GroupLog::read_body` finds it until it is dead in every kept checkpoint.
+//!
+//! This crate knows nothing of Raft's rules or of queues. It promises: what `Done` answered is
+//! durable; what is damaged is never served and never mistaken for the end of the log; nothing that
+//! a kept checkpoint names is reclaimed.
+
+mod catalogue;
+mod codec;
+mod config;
+mod disk;
+mod error;
+mod log;
+mod stats;
+mod types;
+
+pub use catalogue::{Catalogue, CatalogueError, CatalogueStore, MemoryCatalogue, Pairs};
+pub use config::{ConfigError, LogConfig};
+pub use disk::{CrashKind, Disk, DiskFile, Fault, Operation, RealDisk, SimDisk};
+pub use error::{CheckpointError, OpenError, ReadError};
+pub use log::{GroupLog, Install, Log, SnapshotPin};
+pub use stats::LogStats;
+pub use types::{Checkpoint, Done, Entry, GroupId, GroupState, LeaderId, LiveRun, LogId, Work};
