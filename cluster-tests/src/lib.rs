@@ -2,4 +2,7 @@
 //!
 //! Nothing of this is part of the product.
 
+pub mod client;
 pub mod ledger;
+pub mod process;
+pub mod recorder;

@@ -404,10 +404,9 @@ fn delivery_of(ledger: &Ledger, message_id: &str) -> (Span, Delivery) {
         .receives
         .iter()
         .filter_map(|r| Some((r.span, r.outcome.ok()?)));
-    let of_message = all.flat_map(|(span, deliveries)| deliveries.iter().map(move |d| (span, d)));
-    let last = of_message
-        .filter(|(_, d)| d.message_id == message_id)
-        .next_back();
+    let mut of_message =
+        all.flat_map(|(span, deliveries)| deliveries.iter().map(move |d| (span, d)));
+    let last = of_message.rfind(|(_, d)| d.message_id == message_id);
     last.map(|(span, d)| (span, d.clone()))
         .expect("the message was delivered")
 }

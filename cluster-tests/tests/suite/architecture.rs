@@ -49,7 +49,8 @@ fn root() -> PathBuf {
 }
 
 fn table() -> Vec<Row> {
-    let page = fs::read_to_string(root().join("crates/README.md")).unwrap();
+    let page =
+        fs::read_to_string(root().join("crates/README.md")).expect("crates/README.md can be read");
     let rows: Vec<Row> = page.lines().filter_map(row).collect();
     assert!(!rows.is_empty(), "crates/README.md has no table of members");
     rows
@@ -79,7 +80,7 @@ fn metadata() -> Metadata {
         .manifest_path(root().join("Cargo.toml"))
         .other_options(vec!["--offline".into(), "--locked".into()])
         .exec()
-        .unwrap()
+        .expect("cargo metadata works offline and Cargo.lock is up to date")
 }
 
 /// The member's folder from the root, by its package.
@@ -263,8 +264,8 @@ fn no_file_is_too_long() {
 
 /// Calls `visit` with each of our own files: neither built nor git's.
 fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(folder).expect("our folders can be read") {
+        let path = entry.expect("our folders can be read").path();
         let name = path
             .file_name()
             .and_then(|n| n.to_str())
