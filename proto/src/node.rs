@@ -13,11 +13,8 @@ pub struct Vote {
     pub term: u64,
     #[prost(uint64, tag = "2")]
     pub replica: u64,
-    /// false: the term is known, nobody was voted for
-    #[prost(bool, tag = "3")]
-    pub voted: bool,
     /// granted by a quorum
-    #[prost(bool, tag = "4")]
+    #[prost(bool, tag = "3")]
     pub committed: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,1 +1,36 @@
-//! Being written.
+//! Many Raft groups on one node.
+//!
+//! The only crate that knows openraft. Above it there are groups that take entries ([`Group::submit`]),
+//! answer when an entry is applied on this node, and say who leads; below it there is one shared log
+//! (`hikyaku-storage`) and a way to reach other nodes ([`Net`]).
+//!
+//! What it promises:
+//! - an entry is answered only after a quorum has it on disk and this node has applied it;
+//! - entries submitted one after the other by one caller are appended in that order;
+//! - a machine sees every entry once, in order, and never a clock;
+//! - a group whose core died is opened again from disk, and its waiting callers learn that the
+//!   outcome of their entry is unknown.
+//!
+//! What is absent: batching (the caller packs commands into entries), retries (the caller has the
+//! request id), and any knowledge of queues.
+
+mod checkpoint;
+mod codec;
+mod config;
+mod group;
+mod leaders;
+mod log_store;
+mod machine;
+mod maintenance;
+mod net;
+mod network;
+mod node;
+mod service;
+mod state_machine;
+mod types;
+
+pub use config::RaftConfig;
+pub use group::{Applied, Barrier, Group, Leadership, ProposeError, Submitted};
+pub use machine::{GroupClock, Machine, MachineError};
+pub use net::{BoxedStream, Net, Peers};
+pub use node::{GroupSpec, OpenGroupError, RaftNode};

@@ -1,0 +1,303 @@
+//! One Raft group on this node: entries in, answers out, who leads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, RwLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hikyaku_storage::{GroupLog, LogId, ReadError, Work};
+use openraft::ReadPolicy;
+use openraft::errors::{ClientWriteError, InitializeError, LinearizableReadError, RaftError};
+use openraft::impls::ProgressResponder;
+use openraft::raft::ClientWriteResult;
+use tokio::sync::{oneshot, watch};
+
+use crate::log_store::on_disk;
+use crate::machine::{GroupClock, Machine};
+use crate::state_machine::{AnyMachine, AppliedPoint, Hosted};
+use crate::types::{AnyReply, EntryData, Placement, Raft, TypeConfig};
+
+/// Who leads a group, as this replica sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leadership {
+    /// The term this replica is in.
+    pub term: u64,
+    /// The leader's node, when one is known.
+    pub leader_node: Option<u64>,
+    /// This replica leads *and* has applied an entry of its own term: only then does it serve.
+    pub serving: bool,
+}
+
+/// An entry that was applied.
+#[derive(Debug)]
+pub struct Applied<R> {
+    /// The entry's index.
+    pub index: u64,
+    /// The machine's answer.
+    pub reply: R,
+}
+
+/// A point up to which the log was committed when it was asked for, and which is applied here now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Barrier {
+    /// Index of the last entry covered.
+    pub index: u64,
+}
+
+/// Why an entry was not answered.
+#[derive(Debug, thiserror::Error)]
+pub enum ProposeError {
+    /// This replica did not lead, and the entry was not taken: it has no effect.
+    #[error("not the leader; the leader's node is {leader_node:?}")]
+    NotLeader {
+        /// Where to go, when known.
+        leader_node: Option<u64>,
+    },
+    /// Leadership was lost or the group stopped while the entry was under way: it may still be
+    /// applied. Only a retry with the same request id is safe.
+    #[error("the outcome is unknown; the leader's node is {leader_node:?}")]
+    Unknown {
+        /// Where to go, when known.
+        leader_node: Option<u64>,
+    },
+}
+
+/// What of a group does not depend on its machine's type.
+pub struct GroupCore {
+    pub id: u64,
+    pub replica: u64,
+    pub log: GroupLog,
+    pub work: Work,
+    pub clock: Arc<dyn GroupClock>,
+    pub machine: Arc<dyn AnyMachine>,
+    pub leadership: watch::Sender<Leadership>,
+    raft: RwLock<Raft>,
+}
+
+impl GroupCore {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of a group, each made by node.rs"
+    )]
+    pub fn new(
+        id: u64,
+        replica: u64,
+        log: GroupLog,
+        work: Work,
+        clock: Arc<dyn GroupClock>,
+        machine: Arc<dyn AnyMachine>,
+        raft: Raft,
+    ) -> Self {
+        let leadership = watch::Sender::default();
+        Self {
+            id,
+            replica,
+            log,
+            work,
+            clock,
+            machine,
+            leadership,
+            raft: RwLock::new(raft),
+        }
+    }
+
+    pub fn raft(&self) -> Raft {
+        self.raft
+            .read()
+            .expect("no panic happens under this lock")
+            .clone()
+    }
+
+    /// Puts a freshly opened core in the place of one that died.
+    pub fn replace(&self, raft: Raft) {
+        *self.raft.write().expect("no panic happens under this lock") = raft;
+    }
+}
+
+/// A group and its machine. Cheap to clone.
+pub struct Group<M> {
+    core: Arc<GroupCore>,
+    hosted: Arc<Hosted<M>>,
+}
+
+impl<M> Clone for Group<M> {
+    fn clone(&self) -> Self {
+        Self {
+            core: Arc::clone(&self.core),
+            hosted: Arc::clone(&self.hosted),
+        }
+    }
+}
+
+impl<M: Machine> Group<M> {
+    pub(crate) fn new(core: Arc<GroupCore>, hosted: Arc<Hosted<M>>) -> Self {
+        Self { core, hosted }
+    }
+
+    /// The group's id, the same on all nodes.
+    pub fn id(&self) -> u64 {
+        self.core.id
+    }
+
+    /// Founds the group with these voters (node by replica id). Does nothing when it was founded
+    /// before. Every founding member may call it with the same list.
+    pub async fn found(&self, voters: BTreeMap<u64, u64>) -> Result<(), ProposeError> {
+        let members: BTreeMap<u64, Placement> = voters
+            .into_iter()
+            .map(|(replica, node)| (replica, Placement { node }))
+            .collect();
+        match self.core.raft().initialize(members).await {
+            Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
+            Err(RaftError::APIError(InitializeError::NotInMembers(_)))
+            | Err(RaftError::Fatal(_)) => Err(ProposeError::NotLeader { leader_node: None }),
+        }
+    }
+
+    /// Hands one entry to the group. Returns when its place in the order of this caller is certain;
+    /// the result then waits for quorum and apply.
+    pub async fn submit(
+        &self,
+        head: Bytes,
+        bodies: Vec<Bytes>,
+    ) -> Result<Submitted<M::Reply>, ProposeError> {
+        let (responder, receiver) =
+            ProgressResponder::<TypeConfig, ClientWriteResult<TypeConfig>>::complete_only();
+        let data = EntryData { head, bodies };
+        match self
+            .core
+            .raft()
+            .client_write_ff(data, Some(responder))
+            .await
+        {
+            Ok(()) => Ok(Submitted {
+                receiver,
+                reply: std::marker::PhantomData,
+            }),
+            // The core is gone and never saw the entry.
+            Err(_) => Err(ProposeError::NotLeader { leader_node: None }),
+        }
+    }
+
+    /// Who leads now.
+    pub fn leadership(&self) -> Leadership {
+        *self.core.leadership.borrow()
+    }
+
+    /// Follows who leads.
+    pub fn watch_leadership(&self) -> watch::Receiver<Leadership> {
+        self.core.leadership.subscribe()
+    }
+
+    /// Confirms leadership with a quorum and waits until everything committed before is applied here.
+    pub async fn read_barrier(&self) -> Result<Barrier, ProposeError> {
+        match self
+            .core
+            .raft()
+            .ensure_linearizable(ReadPolicy::ReadIndex)
+            .await
+        {
+            Ok(read) => Ok(Barrier {
+                index: read.index(),
+            }),
+            Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(forward))) => {
+                Err(ProposeError::NotLeader {
+                    leader_node: forward.leader_node.map(|p| p.node),
+                })
+            }
+            Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_)))
+            | Err(RaftError::Fatal(_)) => Err(ProposeError::NotLeader { leader_node: None }),
+        }
+    }
+
+    /// Waits until the entry at `index` is applied here; false when `limit` passed first.
+    pub async fn wait_applied(&self, index: u64, limit: Duration) -> bool {
+        let mut applied = self.core.machine.applied();
+        let reached = applied.wait_for(|point: &AppliedPoint| point.index >= index);
+        matches!(tokio::time::timeout(limit, reached).await, Ok(Ok(_)))
+    }
+
+    /// Follows the index of the last applied entry.
+    pub fn watch_applied(&self) -> watch::Receiver<AppliedPoint> {
+        self.core.machine.applied()
+    }
+
+    /// Looks at the machine. Keep it short: apply waits meanwhile.
+    pub fn with_machine<R>(&self, read: impl FnOnce(&M) -> R) -> R {
+        self.hosted.with_machine(read)
+    }
+
+    /// The body of an applied message, from memory or by one checked read.
+    pub async fn read_body(&self, index: u64, ordinal: u32) -> Result<Bytes, ReadError> {
+        // An index that was never applied here has no leader; the log answers that it is gone.
+        let leader = self.core.machine.leader_of(index).unwrap_or_default();
+        let id = LogId { leader, index };
+        if self.core.log.body_cached(index) {
+            return self.core.log.read_body(id, ordinal);
+        }
+        let log = self.core.log.clone();
+        on_disk(self.core.work, move || log.read_body(id, ordinal)).await
+    }
+
+    /// Asks the group to hand leadership to a replica.
+    pub async fn transfer_leader(&self, replica: u64) -> Result<(), ProposeError> {
+        let transfer = self.core.raft().trigger().transfer_leader(replica).await;
+        transfer.map_err(|_| ProposeError::NotLeader { leader_node: None })
+    }
+
+    /// The voters by replica id, with their nodes.
+    pub fn voters(&self) -> BTreeMap<u64, u64> {
+        let (_, membership) = self.core.machine.applied_state();
+        let voters: BTreeSet<u64> = membership.voter_ids().collect();
+        membership
+            .nodes()
+            .filter(|(replica, _)| voters.contains(replica))
+            .map(|(replica, placement)| (*replica, placement.node))
+            .collect()
+    }
+}
+
+/// An entry under way. Dropping it gives up the answer, not the entry.
+pub struct Submitted<R> {
+    receiver: oneshot::Receiver<ClientWriteResult<TypeConfig>>,
+    reply: std::marker::PhantomData<fn() -> R>,
+}
+
+impl<R: 'static> Future for Submitted<R> {
+    type Output = Result<Applied<R>, ProposeError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Poll::Ready(received) = Pin::new(&mut self.receiver).poll(cx) else {
+            return Poll::Pending;
+        };
+        Poll::Ready(match received {
+            Ok(Ok(written)) => Ok(Applied {
+                index: written.log_id.index(),
+                reply: unwrap_reply(written.data),
+            }),
+            // Refused before it was appended.
+            Ok(Err(ClientWriteError::ForwardToLeader(forward))) => Err(ProposeError::NotLeader {
+                leader_node: forward.leader_node.map(|p| p.node),
+            }),
+            Ok(Err(ClientWriteError::LogEntryDiscarded(forward))) => Err(ProposeError::Unknown {
+                leader_node: forward.leader_node.map(|p| p.node),
+            }),
+            Ok(Err(
+                ClientWriteError::ChangeMembershipError(_)
+                | ClientWriteError::PreconditionFailed(_),
+            ))
+            | Err(_) => Err(ProposeError::Unknown { leader_node: None }),
+        })
+    }
+}
+
+fn unwrap_reply<R: 'static>(reply: AnyReply) -> R {
+    let boxed = reply
+        .0
+        .expect("an entry with data is answered by the machine");
+    *boxed
+        .downcast()
+        .expect("a group's machine answers with its own reply type")
+}

@@ -1,0 +1,46 @@
+//! What a group needs from the state machine it replicates, and from the clock beside it.
+
+use hikyaku_storage::LiveRun;
+
+/// A deterministic state machine: the same entries in the same order give the same state everywhere.
+///
+/// It is synchronous and sees neither clock nor disk. Calls never overlap.
+pub trait Machine: Send + 'static {
+    /// The answer to one entry.
+    type Reply: Send + Sync + 'static;
+
+    /// Applies the entry at `index`. An error means the entry cannot be understood: the group stops
+    /// rather than guess, since replicas that skip different entries diverge.
+    fn apply(&mut self, index: u64, head: &[u8]) -> Result<Self::Reply, MachineError>;
+
+    /// Every message body still needed, in order of name.
+    fn live_runs(&self) -> Vec<LiveRun>;
+
+    /// The whole state without bodies, in the machine's own versioned encoding.
+    fn encode(&self) -> Vec<u8>;
+
+    /// Replaces the state by an encoded one.
+    fn restore(&mut self, state: &[u8]) -> Result<(), MachineError>;
+}
+
+/// An entry or checkpoint that the machine cannot read.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct MachineError(pub String);
+
+/// The partition's clock, as far as replication carries it (DESIGN section 5, "One clock").
+///
+/// Called on every append request, so it must be cheap and must not block.
+pub trait GroupClock: Send + Sync + 'static {
+    /// The leader's T now, milliseconds; sent along with every append request. 0 when not known.
+    fn leader_time_ms(&self) -> u64;
+
+    /// A leader's T was just heard.
+    fn heard_leader_time(&self, time_ms: u64);
+
+    /// The wall clock of another voter's node, as it was half a round trip ago.
+    fn heard_wall_clock(&self, node: u64, wall_clock_ms: u64);
+
+    /// This node's wall clock, milliseconds since the epoch.
+    fn wall_clock_ms(&self) -> u64;
+}

@@ -1,0 +1,284 @@
+//! All groups of a node: opening, founding, the service for peers, the watchdog, the orderly stop.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hikyaku_proto::node::raft_server::RaftServer;
+use hikyaku_storage::{GroupId, Log, Work};
+use openraft::async_runtime::WatchReceiver;
+use openraft::{Config, ServerState};
+use tokio::task::JoinHandle;
+
+use crate::config::{RaftConfig, RaftConfigError};
+use crate::group::{Group, GroupCore, Leadership};
+use crate::log_store::LogStore;
+use crate::machine::{GroupClock, Machine};
+use crate::maintenance;
+use crate::net::Peers;
+use crate::network::Links;
+use crate::service::{Directory, RaftService};
+use crate::state_machine::{AnyMachine, AppliedPoint, Hosted, StateMachine};
+use crate::types::Raft;
+
+/// How long a group whose core died rests before it is opened again: a fault that comes back at once
+/// must not spin.
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// A group to open on this node.
+pub struct GroupSpec {
+    /// The group's id, the same on all nodes.
+    pub group: u64,
+    /// This node's replica id in the group; never used by another placement.
+    pub replica: u64,
+    /// The partition's clock.
+    pub clock: Arc<dyn GroupClock>,
+}
+
+/// Why a group cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenGroupError {
+    /// The settings contradict each other.
+    #[error(transparent)]
+    Config(#[from] RaftConfigError),
+    /// The group's checkpoint or log cannot be read.
+    #[error("group {group:x} cannot be opened: {source}")]
+    Storage {
+        /// The group.
+        group: u64,
+        /// What failed.
+        source: io::Error,
+    },
+}
+
+/// The Raft groups of one node over one shared log.
+pub struct RaftNode {
+    opener: Opener,
+    log: Log,
+    settings: RaftConfig,
+    directory: Directory,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What it takes to open a group, again and again.
+#[derive(Clone)]
+struct Opener {
+    config: Arc<Config>,
+    settings: RaftConfig,
+    peers: Peers,
+    work: Work,
+}
+
+impl RaftNode {
+    /// Prepares to host groups. Nothing runs before [`RaftNode::open_group`].
+    pub fn new(
+        settings: RaftConfig,
+        log: Log,
+        peers: Peers,
+        work: Work,
+    ) -> Result<Self, OpenGroupError> {
+        let config = settings.openraft()?;
+        let opener = Opener {
+            config,
+            settings: settings.clone(),
+            peers,
+            work,
+        };
+        let directory = Directory::default();
+        Ok(Self {
+            opener,
+            log,
+            settings,
+            directory,
+            tasks: Mutex::default(),
+        })
+    }
+
+    /// Opens a group: the newest checkpoint, then the log. `make` gives an empty machine.
+    pub async fn open_group<M: Machine>(
+        &self,
+        spec: GroupSpec,
+        make: impl Fn() -> M + Send + Sync + 'static,
+    ) -> Result<Group<M>, OpenGroupError> {
+        let hosted = Arc::new(Hosted::new(Box::new(make)));
+        let machine: Arc<dyn AnyMachine> = Arc::clone(&hosted) as _;
+        let log = self.log.group(GroupId(spec.group));
+        let group = spec.group;
+        let failed = |source| OpenGroupError::Storage { group, source };
+        let parts = Parts { spec, log, machine };
+        let raft = self.opener.open(&parts).await.map_err(failed)?;
+        let core = Arc::new(GroupCore::new(
+            parts.spec.group,
+            parts.spec.replica,
+            parts.log.clone(),
+            self.opener.work,
+            Arc::clone(&parts.spec.clock),
+            Arc::clone(&parts.machine),
+            raft,
+        ));
+        self.directory.insert(Arc::clone(&core));
+        let watch = tokio::spawn(supervise(self.opener.clone(), parts, Arc::clone(&core)));
+        self.own(watch);
+        Ok(Group::new(core, hosted))
+    }
+
+    /// Starts the checkpoints and purges of all groups.
+    pub fn start_maintenance(&self) {
+        let run = maintenance::run(
+            self.directory.clone(),
+            self.log.clone(),
+            self.settings.clone(),
+        );
+        self.own(tokio::spawn(run));
+    }
+
+    /// The service that answers other nodes' replicas.
+    pub fn service(&self) -> RaftServer<RaftService> {
+        RaftService::server(self.directory.clone())
+    }
+
+    /// Stops all groups: a last checkpoint each, so that the next start replays nothing.
+    pub async fn stop(&self) {
+        for task in self
+            .tasks
+            .lock()
+            .expect("no panic happens under this lock")
+            .drain(..)
+        {
+            task.abort();
+        }
+        for core in self.directory.all() {
+            maintenance::checkpoint(&core).await;
+            // A core that panicked has nothing left to stop.
+            core.raft().shutdown().await.ok();
+        }
+    }
+
+    fn own(&self, task: JoinHandle<()>) {
+        self.tasks
+            .lock()
+            .expect("no panic happens under this lock")
+            .push(task);
+    }
+}
+
+impl Drop for RaftNode {
+    fn drop(&mut self) {
+        for task in self
+            .tasks
+            .get_mut()
+            .expect("no panic happens under this lock")
+            .drain(..)
+        {
+            task.abort();
+        }
+    }
+}
+
+/// What a group is opened from.
+struct Parts {
+    spec: GroupSpec,
+    log: hikyaku_storage::GroupLog,
+    machine: Arc<dyn AnyMachine>,
+}
+
+impl Opener {
+    async fn open(&self, parts: &Parts) -> io::Result<Raft> {
+        let checkpoint = parts.log.load_checkpoint().map_err(io::Error::other)?;
+        parts.machine.reset(checkpoint.as_ref())?;
+        let links = Links {
+            group: parts.spec.group,
+            own_replica: parts.spec.replica,
+            peers: self.peers.clone(),
+            clock: Arc::clone(&parts.spec.clock),
+            rpc_timeout: self.settings.rpc_timeout(),
+            snapshot_timeout: Duration::from_millis(self.settings.snapshot_timeout_ms),
+            work: self.work,
+        };
+        let log = LogStore::new(parts.log.clone(), self.work, self.settings.append_bytes);
+        let machine = StateMachine {
+            machine: Arc::clone(&parts.machine),
+            log: parts.log.clone(),
+            work: self.work,
+        };
+        let config = Arc::clone(&self.config);
+        let raft = Raft::new(parts.spec.replica, config, links, log, machine)
+            .await
+            .map_err(io::Error::other)?;
+        // The only voter need not wait for silence.
+        let alone = raft.voter_ids().eq([parts.spec.replica]);
+        if alone {
+            raft.trigger()
+                .elect(false)
+                .await
+                .map_err(io::Error::other)?;
+        }
+        Ok(raft)
+    }
+}
+
+/// Publishes who leads, and opens the group again when its core has died: a panicked core leaves the
+/// process alive and the group dead (openraft#2116).
+async fn supervise(opener: Opener, parts: Parts, core: Arc<GroupCore>) {
+    loop {
+        follow(&core).await;
+        tracing::error!(
+            group = parts.spec.group,
+            "raft core died; opening the group again"
+        );
+        core.leadership
+            .send_if_modified(|now| std::mem::take(&mut now.serving));
+        loop {
+            tokio::time::sleep(REOPEN_PAUSE).await;
+            match opener.open(&parts).await {
+                Ok(raft) => {
+                    core.replace(raft);
+                    break;
+                }
+                Err(error) => {
+                    tracing::error!(group = parts.spec.group, %error, "group cannot be opened");
+                }
+            }
+        }
+    }
+}
+
+/// Returns when the core has stopped.
+async fn follow(core: &GroupCore) {
+    let raft = core.raft();
+    let mut metrics = raft.metrics();
+    let mut applied = core.machine.applied();
+    loop {
+        let now = {
+            let seen = metrics.borrow_watched();
+            if seen.running_state.is_err() {
+                return;
+            }
+            let point = *applied.borrow_and_update();
+            leadership_of(&seen, point)
+        };
+        core.leadership.send_if_modified(|before| {
+            let changed = *before != now;
+            *before = now;
+            changed
+        });
+        if metrics.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn leadership_of(
+    seen: &openraft::RaftMetrics<crate::types::TypeConfig>,
+    applied: AppliedPoint,
+) -> Leadership {
+    let leader_node = seen
+        .current_leader
+        .and_then(|leader| seen.membership_config.get_node(&leader).map(|p| p.node));
+    let serving = seen.state == ServerState::Leader && applied.term == seen.current_term;
+    Leadership {
+        term: seen.current_term,
+        leader_node,
+        serving,
+    }
+}

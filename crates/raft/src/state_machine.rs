@@ -1,0 +1,317 @@
+//! The machine as openraft drives it: apply, checkpoint, install.
+//!
+//! The machine's state lives in memory; what makes it durable is the log plus the newest checkpoint.
+//! One lock guards machine, applied log id, membership and terms, so that a checkpoint always shows
+//! all four at the same entry. It is held for one entry, or for the encoding of a checkpoint, and
+//! never across an await.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use hikyaku_proto::node as wire;
+use hikyaku_storage::{Checkpoint, GroupLog, Install, LeaderId, SnapshotPin, Work};
+use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine, Snapshot};
+use openraft::{EntryPayload, OptionalSend};
+use prost::Message;
+use tokio::sync::watch;
+
+use crate::codec;
+use crate::leaders::Leaders;
+use crate::log_store::on_disk;
+use crate::machine::{Machine, MachineError};
+use crate::types::{AnyReply, Entry, LogId, Placement, SnapshotMeta, StoredMembership, TypeConfig};
+
+/// How far a replica has applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AppliedPoint {
+    /// Index of the last applied entry.
+    pub index: u64,
+    /// Term in which that entry was written.
+    pub term: u64,
+}
+
+/// A machine and what belongs to it at the same entry.
+pub struct Hosted<M> {
+    state: Mutex<HostedState<M>>,
+    applied: watch::Sender<AppliedPoint>,
+    make: Box<dyn Fn() -> M + Send + Sync>,
+}
+
+struct HostedState<M> {
+    machine: M,
+    applied: Option<LogId>,
+    membership: StoredMembership,
+    leaders: Leaders,
+}
+
+impl<M: Machine> Hosted<M> {
+    pub fn new(make: Box<dyn Fn() -> M + Send + Sync>) -> Self {
+        let state = HostedState {
+            machine: make(),
+            applied: None,
+            membership: StoredMembership::default(),
+            leaders: Leaders::default(),
+        };
+        Self {
+            state: Mutex::new(state),
+            applied: watch::Sender::default(),
+            make,
+        }
+    }
+
+    pub fn with_machine<R>(&self, read: impl FnOnce(&M) -> R) -> R {
+        read(&self.lock().machine)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HostedState<M>> {
+        self.state
+            .lock()
+            .expect("a machine that panicked is not used again before it is reset")
+    }
+}
+
+/// A hosted machine without its type, so that all groups share one instantiation of openraft.
+pub trait AnyMachine: Send + Sync + 'static {
+    /// Back to the state of `checkpoint`, or to the empty one.
+    fn reset(&self, checkpoint: Option<&Checkpoint>) -> io::Result<()>;
+    fn applied_state(&self) -> (Option<LogId>, StoredMembership);
+    fn applied(&self) -> watch::Receiver<AppliedPoint>;
+    fn apply(&self, entry: &Entry) -> Result<AnyReply, MachineError>;
+    /// The state as of the last applied entry; `None` before the first.
+    fn checkpoint(&self) -> Option<Checkpoint>;
+    fn leader_of(&self, index: u64) -> Option<LeaderId>;
+}
+
+impl<M: Machine> AnyMachine for Hosted<M> {
+    fn reset(&self, checkpoint: Option<&Checkpoint>) -> io::Result<()> {
+        let mut machine = (self.make)();
+        let mut applied = None;
+        let mut membership = StoredMembership::default();
+        let mut leaders = Leaders::default();
+        if let Some(checkpoint) = checkpoint {
+            machine
+                .restore(&checkpoint.state)
+                .map_err(io::Error::other)?;
+            membership = decode_membership(&checkpoint.meta)?;
+            leaders = Leaders::from_starts(checkpoint.leaders.clone());
+            applied = Some(codec::log_id_from_storage(checkpoint.id));
+        }
+        let point = applied.as_ref().map_or(AppliedPoint::default(), point_of);
+        self.state.clear_poison();
+        *self.lock() = HostedState {
+            machine,
+            applied,
+            membership,
+            leaders,
+        };
+        self.applied.send_replace(point);
+        Ok(())
+    }
+
+    fn applied_state(&self) -> (Option<LogId>, StoredMembership) {
+        let state = self.lock();
+        (state.applied, state.membership.clone())
+    }
+
+    fn applied(&self) -> watch::Receiver<AppliedPoint> {
+        self.applied.subscribe()
+    }
+
+    fn apply(&self, entry: &Entry) -> Result<AnyReply, MachineError> {
+        let mut state = self.lock();
+        let index = entry.log_id.index();
+        let expected = state.applied.as_ref().map_or(0, |id| id.index() + 1);
+        assert!(
+            index == expected,
+            "entries are applied in order: {index} after {expected}"
+        );
+        let reply = match &entry.payload {
+            EntryPayload::Blank => None,
+            EntryPayload::Membership(membership) => {
+                state.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
+                None
+            }
+            EntryPayload::Normal(data) => {
+                let reply = state.machine.apply(index, &data.head)?;
+                Some(Box::new(reply) as Box<dyn std::any::Any + Send + Sync>)
+            }
+        };
+        state
+            .leaders
+            .applied(index, codec::log_id_to_storage(&entry.log_id).leader);
+        state.applied = Some(entry.log_id);
+        drop(state);
+        self.applied.send_replace(point_of(&entry.log_id));
+        Ok(AnyReply(reply))
+    }
+
+    fn checkpoint(&self) -> Option<Checkpoint> {
+        let mut state = self.lock();
+        let id = codec::log_id_to_storage(state.applied.as_ref()?);
+        let live = state.machine.live_runs();
+        let oldest = live
+            .first()
+            .map_or(id.index, |run| run.first_index.min(id.index));
+        state.leaders.forget_below(oldest);
+        Some(Checkpoint {
+            id,
+            meta: encode_membership(&state.membership),
+            leaders: state.leaders.starts().to_vec(),
+            live,
+            state: state.machine.encode().into(),
+        })
+    }
+
+    fn leader_of(&self, index: u64) -> Option<LeaderId> {
+        self.lock().leaders.of(index)
+    }
+}
+
+fn point_of(id: &LogId) -> AppliedPoint {
+    AppliedPoint {
+        index: id.index(),
+        term: id.committed_leader_id().term,
+    }
+}
+
+fn encode_membership(membership: &StoredMembership) -> Bytes {
+    codec::stored_membership_to_wire(membership)
+        .encode_to_vec()
+        .into()
+}
+
+fn decode_membership(bytes: &[u8]) -> io::Result<StoredMembership> {
+    let stored = wire::StoredMembership::decode(bytes).map_err(codec::CodecError::from)?;
+    Ok(codec::stored_membership_from_wire(stored)?)
+}
+
+/// Openraft's handle to a hosted machine and its checkpoints.
+pub struct StateMachine {
+    pub machine: Arc<dyn AnyMachine>,
+    pub log: GroupLog,
+    pub work: Work,
+}
+
+/// A snapshot on its way: bodies are read and written by the transport, piece by piece.
+pub enum SnapshotData {
+    /// To be sent: a checkpoint of this node, held against reclaim.
+    Pinned(SnapshotPin),
+    /// Received: its bodies are already durable here, the checkpoint is not yet in force.
+    Received {
+        install: Install,
+        checkpoint: Checkpoint,
+    },
+}
+
+impl RaftStateMachine<TypeConfig> for StateMachine {
+    type SnapshotData = SnapshotData;
+    type SnapshotBuilder = CheckpointBuilder;
+
+    async fn applied_state(&mut self) -> Result<(Option<LogId>, StoredMembership), io::Error> {
+        Ok(self.machine.applied_state())
+    }
+
+    async fn apply<S>(&mut self, mut entries: S) -> Result<(), io::Error>
+    where
+        S: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + OptionalSend,
+    {
+        while let Some(next) = entries.next().await {
+            let (entry, responder) = next?;
+            let reply = self.machine.apply(&entry).map_err(io::Error::other)?;
+            if let Some(responder) = responder {
+                responder.send(reply);
+            }
+        }
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> CheckpointBuilder {
+        CheckpointBuilder {
+            machine: Arc::clone(&self.machine),
+            log: self.log.clone(),
+            work: self.work,
+        }
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        _meta: &SnapshotMeta,
+        snapshot: SnapshotData,
+    ) -> Result<(), io::Error> {
+        let SnapshotData::Received {
+            install,
+            checkpoint,
+        } = snapshot
+        else {
+            return Err(io::Error::other(
+                "a snapshot of this node cannot be installed on it",
+            ));
+        };
+        let machine = Arc::clone(&self.machine);
+        on_disk(self.work, move || {
+            install
+                .finish(checkpoint.clone())
+                .map_err(io::Error::other)?;
+            machine.reset(Some(&checkpoint))
+        })
+        .await
+    }
+
+    async fn get_current_snapshot(
+        &mut self,
+    ) -> Result<
+        Option<Snapshot<crate::types::CommittedLeaderId, u64, Placement, SnapshotData>>,
+        io::Error,
+    > {
+        if self.log.checkpoint_ids().is_empty() {
+            return Ok(None);
+        }
+        let log = self.log.clone();
+        let pin = on_disk(self.work, move || log.pin())
+            .await
+            .map_err(io::Error::other)?;
+        snapshot_of(pin).map(Some)
+    }
+}
+
+/// Writes a checkpoint of the machine as it is when the building starts.
+pub struct CheckpointBuilder {
+    machine: Arc<dyn AnyMachine>,
+    log: GroupLog,
+    work: Work,
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for CheckpointBuilder {
+    type SnapshotData = SnapshotData;
+
+    async fn build_snapshot(
+        &mut self,
+    ) -> Result<Snapshot<crate::types::CommittedLeaderId, u64, Placement, SnapshotData>, io::Error>
+    {
+        let machine = Arc::clone(&self.machine);
+        let log = self.log.clone();
+        let pin = on_disk(self.work, move || {
+            if let Some(checkpoint) = machine.checkpoint() {
+                log.write_checkpoint(checkpoint).map_err(io::Error::other)?;
+            }
+            log.pin().map_err(io::Error::other)
+        })
+        .await?;
+        snapshot_of(pin)
+    }
+}
+
+fn snapshot_of(
+    pin: SnapshotPin,
+) -> io::Result<Snapshot<crate::types::CommittedLeaderId, u64, Placement, SnapshotData>> {
+    let meta = SnapshotMeta {
+        last_log_id: Some(codec::log_id_from_storage(pin.checkpoint().id)),
+        last_membership: decode_membership(&pin.checkpoint().meta)?,
+    };
+    Ok(Snapshot {
+        meta,
+        snapshot: SnapshotData::Pinned(pin),
+    })
+}
