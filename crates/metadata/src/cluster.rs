@@ -91,19 +91,13 @@ impl ClusterRecord {
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let cluster_id = reader.u128()?;
         let partitions = reader.u32()?;
-        let keys = reader.count()?;
-        let handle_keys = (0..keys)
-            .map(|_| Ok((reader.u32()?, reader.array()?)))
-            .collect::<Result<_, _>>()?;
-        let nodes = reader.count()?;
-        let nodes = (0..nodes)
-            .map(|_| {
-                Ok(NodeRecord {
-                    node: reader.u64()?,
-                    address: reader.text()?,
-                })
+        let handle_keys = reader.list(|reader| Ok((reader.u32()?, reader.array()?)))?;
+        let nodes = reader.list(|reader| {
+            Ok(NodeRecord {
+                node: reader.u64()?,
+                address: reader.text()?,
             })
-            .collect::<Result<_, _>>()?;
+        })?;
         Ok(Self {
             cluster_id,
             partitions,

@@ -31,7 +31,7 @@ pub enum DecodeError {
     NotUtf8,
     /// A descriptor inside cannot be read.
     #[error("a descriptor cannot be read: {0}")]
-    Descriptor(String),
+    Descriptor(#[from] hikyaku_queue::DecodeError),
     /// What should be there once is there twice.
     #[error("a {0} is there twice")]
     Repeated(&'static str),
@@ -209,11 +209,17 @@ impl<'a> Reader<'a> {
         Ok(text.to_owned())
     }
 
-    pub(crate) fn texts(&mut self) -> Result<BTreeMap<String, String>, DecodeError> {
+    /// A count, then as many values.
+    pub(crate) fn list<T, C: FromIterator<T>>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<C, DecodeError> {
         let count = self.count()?;
-        (0..count)
-            .map(|_| Ok((self.text()?, self.text()?)))
-            .collect()
+        (0..count).map(|_| read(self)).collect()
+    }
+
+    pub(crate) fn texts(&mut self) -> Result<BTreeMap<String, String>, DecodeError> {
+        self.list(|reader| Ok((reader.text()?, reader.text()?)))
     }
 
     pub(crate) fn optional_u64(&mut self) -> Result<Option<u64>, DecodeError> {
@@ -242,7 +248,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn descriptor(&mut self) -> Result<Descriptor, DecodeError> {
         let bytes = self.bytes()?;
-        Descriptor::decode(bytes).map_err(|error| DecodeError::Descriptor(error.to_string()))
+        Ok(Descriptor::decode(bytes)?)
     }
 
     pub(crate) fn deduplication_scope(&mut self) -> Result<DeduplicationScope, DecodeError> {

@@ -33,10 +33,7 @@ pub fn encode_entry(now: u64, envelopes: &[Envelope]) -> Vec<u8> {
 pub fn decode_entry(bytes: &[u8]) -> Result<(u64, Vec<Envelope>), DecodeError> {
     let mut reader = Reader::versioned(bytes, ENTRY_VERSION)?;
     let now = reader.u64()?;
-    let count = reader.count()?;
-    let envelopes = (0..count)
-        .map(|_| Envelope::read(&mut reader))
-        .collect::<Result<Vec<_>, _>>()?;
+    let envelopes = reader.list(Envelope::read)?;
     reader.finish()?;
     Ok((now, envelopes))
 }

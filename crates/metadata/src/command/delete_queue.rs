@@ -15,7 +15,7 @@ pub struct DeleteQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DeleteQueueError {
     /// It never was, or is gone already.
-    #[error("there is no queue {}", .0.0)]
+    #[error("there is no queue {0}")]
     NoSuchQueue(QueueId),
 }
 

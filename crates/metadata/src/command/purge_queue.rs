@@ -18,7 +18,7 @@ pub struct PurgeQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PurgeQueueError {
     /// It never was, or is gone.
-    #[error("there is no queue {}", .0.0)]
+    #[error("there is no queue {0}")]
     NoSuchQueue(QueueId),
     /// It was purged a moment ago.
     #[error("the queue was purged recently; it can be purged again in {wait_ms} ms")]

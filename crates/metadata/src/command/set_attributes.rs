@@ -18,7 +18,7 @@ pub struct SetAttributes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SetAttributesError {
     /// It never was, or is gone.
-    #[error("there is no queue {}", .0.0)]
+    #[error("there is no queue {0}")]
     NoSuchQueue(QueueId),
     /// The attributes do not go together, or not with the queue's others.
     #[error(transparent)]

@@ -21,7 +21,7 @@ pub struct TagQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TagQueueError {
     /// It never was, or is gone.
-    #[error("there is no queue {}", .0.0)]
+    #[error("there is no queue {0}")]
     NoSuchQueue(QueueId),
     /// There would be too many.
     #[error("the queue would have {0} tags, more than {TAGS_MAX}")]

@@ -18,7 +18,7 @@ pub struct UntagQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UntagQueueError {
     /// It never was, or is gone.
-    #[error("there is no queue {}", .0.0)]
+    #[error("there is no queue {0}")]
     NoSuchQueue(QueueId),
 }
 
@@ -43,10 +43,7 @@ impl UntagQueue {
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let queue = reader.queue()?;
-        let count = reader.count()?;
-        let keys = (0..count)
-            .map(|_| reader.text())
-            .collect::<Result<_, _>>()?;
+        let keys = reader.list(Reader::text)?;
         Ok(Self { queue, keys })
     }
 }

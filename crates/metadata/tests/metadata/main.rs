@@ -1,0 +1,12 @@
+//! The metadata from outside: stories, a naive model, replays and pinned encodings.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "these are tests; clippy sees only the functions marked so"
+)]
+
+mod encodings;
+mod model;
+mod property;
+mod script;
+mod stories;

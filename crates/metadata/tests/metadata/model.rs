@@ -1,0 +1,382 @@
+//! A second metadata, slow and plain: lists that are searched from end to end, attributes as texts,
+//! every answer kept for ever.
+
+use crate::script::{PARTITIONS, Texts, texts, value};
+use hikyaku_metadata::{
+    AttributeError, AttributeName, Attributes, ChangeSettingsError, Command, CreateQueue,
+    CreateQueueError, Created, DeleteQueueError, Envelope, FifoThroughputLimit, FoundError,
+    PurgeQueueError, QueueRecord, Reply, SetAttributesError, TagQueueError, TenantId,
+    UntagQueueError, home_partition,
+};
+use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId};
+use std::collections::BTreeMap;
+
+/// Everything that ever was.
+#[derive(Debug, Default)]
+pub struct Model {
+    pub now: u64,
+    founded: Option<u128>,
+    name_reuse_delay_ms: u64,
+    pub queues: Vec<Queue>,
+    answers: Vec<(Envelope, Reply)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queue {
+    pub id: QueueId,
+    pub tenant: TenantId,
+    pub name: String,
+    pub fifo: bool,
+    pub attributes: Texts,
+    pub tags: BTreeMap<String, String>,
+    pub created_at: u64,
+    pub modified_at: u64,
+    pub purged_at: Option<u64>,
+    pub purges: u64,
+    pub version: u64,
+    pub deleted_at: Option<u64>,
+    /// The version its one partition has confirmed, while that is not the current one.
+    pub confirmed: Option<u64>,
+}
+
+impl Queue {
+    /// What the model believes a record says, for comparing.
+    pub fn of(record: &QueueRecord, confirmed: Option<u64>) -> Self {
+        Self {
+            id: record.descriptor.id,
+            tenant: record.tenant,
+            name: record.name.clone(),
+            fifo: record.is_fifo(),
+            attributes: texts(record),
+            tags: record.tags.clone(),
+            created_at: record.created_at_ms,
+            modified_at: record.modified_at_ms,
+            purged_at: record.purged_at_ms,
+            purges: record.descriptor.purge_epoch,
+            version: record.descriptor.version,
+            deleted_at: None,
+            confirmed,
+        }
+    }
+
+    pub fn home(&self) -> PartitionId {
+        home_partition(self.id, PARTITIONS)
+    }
+
+    fn new_version(&mut self) -> u64 {
+        self.confirmed = self.confirmed.or(Some(self.version));
+        self.version += 1;
+        self.version
+    }
+}
+
+impl Model {
+    pub fn new() -> Self {
+        Self {
+            name_reuse_delay_ms: 60_000,
+            ..Self::default()
+        }
+    }
+
+    pub fn apply(&mut self, envelope: &Envelope) -> Reply {
+        if envelope.not_after < self.now {
+            return Reply::Late;
+        }
+        let before = self
+            .answers
+            .iter()
+            .find(|(it, _)| it.request_id == envelope.request_id);
+        if let Some((_, reply)) = before
+            && !matches!(reply, Reply::DescriptorDelivered | Reply::Housekept)
+        {
+            return *reply;
+        }
+        let reply = self.command(&envelope.command);
+        self.answers.push((envelope.clone(), reply));
+        reply
+    }
+
+    fn command(&mut self, command: &Command) -> Reply {
+        match command {
+            Command::Found(found) => Reply::Founded(match self.founded {
+                Some(id) if id != found.0.cluster_id => {
+                    Err(FoundError::AlreadyFounded { cluster_id: id })
+                }
+                _ => {
+                    self.founded = Some(found.0.cluster_id);
+                    Ok(())
+                }
+            }),
+            Command::CreateQueue(create) => Reply::QueueCreated(self.create(create)),
+            Command::DeleteQueue(delete) => Reply::QueueDeleted(self.delete(delete.queue)),
+            Command::PurgeQueue(purge) => Reply::QueuePurged(self.purge(purge.queue)),
+            Command::SetAttributes(set) => {
+                Reply::AttributesSet(self.set(set.queue, &given(&set.attributes)))
+            }
+            Command::TagQueue(tag) => Reply::Tagged(self.tag(tag.queue, &tag.tags)),
+            Command::UntagQueue(untag) => Reply::Untagged(match self.alive(untag.queue) {
+                None => Err(UntagQueueError::NoSuchQueue(untag.queue)),
+                Some(queue) => {
+                    for key in &untag.keys {
+                        queue.tags.remove(key);
+                    }
+                    Ok(())
+                }
+            }),
+            Command::DescriptorDelivered(delivered) => {
+                let (id, version) = (delivered.queue, delivered.version);
+                let queue = self.queues.iter_mut().find(|queue| queue.id == id);
+                if let Some(queue) = queue
+                    && queue.home() == delivered.partition
+                {
+                    queue.confirmed = queue.confirmed.map(|confirmed| confirmed.max(version));
+                    queue.confirmed = queue.confirmed.filter(|it| *it < queue.version);
+                }
+                Reply::DescriptorDelivered
+            }
+            Command::Housekeep => Reply::Housekept,
+            Command::ChangeSettings(change) => {
+                let delay = change.0.name_reuse_delay_ms;
+                Reply::SettingsChanged(if delay > 600_000 {
+                    Err(ChangeSettingsError::NameReuseDelayTooLong(delay))
+                } else {
+                    self.name_reuse_delay_ms = delay;
+                    Ok(())
+                })
+            }
+        }
+    }
+
+    fn alive(&mut self, id: QueueId) -> Option<&mut Queue> {
+        self.queues
+            .iter_mut()
+            .find(|queue| queue.id == id && queue.deleted_at.is_none())
+    }
+
+    fn create(&mut self, create: &CreateQueue) -> Result<Created, CreateQueueError> {
+        let given = given(&create.attributes);
+        let defaults = default_attributes();
+        check(create.fifo, &given, &defaults)?;
+        let same_name = |queue: &&Queue| queue.tenant == create.tenant && queue.name == create.name;
+        let namesakes = self.queues.iter().filter(same_name);
+        if let Some(queue) = namesakes.clone().find(|queue| queue.deleted_at.is_none()) {
+            if queue.fifo != create.fifo {
+                return Err(CreateQueueError::ExistsWithDifferent(
+                    AttributeName::FifoQueue,
+                ));
+            }
+            let different = given
+                .iter()
+                .find(|(name, text)| queue.attributes[name] != **text);
+            return match different {
+                Some((name, _)) => Err(CreateQueueError::ExistsWithDifferent(*name)),
+                None => Ok(Created {
+                    queue: queue.id,
+                    existed: true,
+                }),
+            };
+        }
+        let free_at = |at: u64| at + self.name_reuse_delay_ms;
+        if let Some(at) = namesakes.filter_map(|queue| queue.deleted_at).max()
+            && self.now < free_at(at)
+        {
+            return Err(CreateQueueError::DeletedRecently {
+                wait_ms: free_at(at) - self.now,
+            });
+        }
+        let id = QueueId(1 + self.queues.len() as u64);
+        let mut attributes = defaults;
+        overwrite(&mut attributes, &given);
+        self.queues.push(Queue {
+            id,
+            tenant: create.tenant,
+            name: create.name.clone(),
+            fifo: create.fifo,
+            attributes,
+            tags: create.tags.clone(),
+            created_at: self.now,
+            modified_at: self.now,
+            purged_at: None,
+            purges: 0,
+            version: 1,
+            deleted_at: None,
+            confirmed: None,
+        });
+        Ok(Created {
+            queue: id,
+            existed: false,
+        })
+    }
+
+    fn delete(&mut self, id: QueueId) -> Result<u64, DeleteQueueError> {
+        let now = self.now;
+        let queue = self.alive(id).ok_or(DeleteQueueError::NoSuchQueue(id))?;
+        queue.deleted_at = Some(now);
+        Ok(queue.new_version())
+    }
+
+    fn purge(&mut self, id: QueueId) -> Result<u64, PurgeQueueError> {
+        let now = self.now;
+        let queue = self.alive(id).ok_or(PurgeQueueError::NoSuchQueue(id))?;
+        if let Some(at) = queue.purged_at
+            && now < at + 60_000
+        {
+            return Err(PurgeQueueError::InProgress {
+                wait_ms: at + 60_000 - now,
+            });
+        }
+        queue.purged_at = Some(now);
+        queue.purges += 1;
+        Ok(queue.new_version())
+    }
+
+    fn set(&mut self, id: QueueId, given: &Texts) -> Result<u64, SetAttributesError> {
+        let now = self.now;
+        let queue = self.alive(id).ok_or(SetAttributesError::NoSuchQueue(id))?;
+        check(queue.fifo, given, &queue.attributes)?;
+        let before = queue.attributes.clone();
+        overwrite(&mut queue.attributes, given);
+        queue.modified_at = now;
+        let for_partitions = [
+            AttributeName::VisibilityTimeout,
+            AttributeName::DelaySeconds,
+            AttributeName::MessageRetentionPeriod,
+        ];
+        let told = for_partitions
+            .iter()
+            .any(|name| before[name] != queue.attributes[name]);
+        Ok(if told {
+            queue.new_version()
+        } else {
+            queue.version
+        })
+    }
+
+    fn tag(&mut self, id: QueueId, tags: &BTreeMap<String, String>) -> Result<(), TagQueueError> {
+        let queue = self.alive(id).ok_or(TagQueueError::NoSuchQueue(id))?;
+        let mut all = queue.tags.clone();
+        all.extend(tags.clone());
+        if all.len() > 50 {
+            return Err(TagQueueError::TooManyTags(
+                u32::try_from(all.len()).unwrap(),
+            ));
+        }
+        queue.tags = all;
+        Ok(())
+    }
+}
+
+fn default_attributes() -> Texts {
+    let settable = AttributeName::ALL
+        .into_iter()
+        .filter(|name| *name != AttributeName::FifoQueue);
+    settable
+        .map(|name| (name, value(name, 0).to_owned()))
+        .collect()
+}
+
+fn check(fifo: bool, given: &Texts, current: &Texts) -> Result<(), AttributeError> {
+    let fifo_only = [
+        AttributeName::ContentBasedDeduplication,
+        AttributeName::DeduplicationScope,
+        AttributeName::FifoThroughputLimit,
+    ];
+    if let Some(name) = fifo_only
+        .into_iter()
+        .find(|name| !fifo && given.contains_key(name))
+    {
+        return Err(AttributeError::FifoOnly(name));
+    }
+    let is = |name, text: &str| given.get(&name).is_some_and(|given| given == text);
+    let key = given
+        .get(&AttributeName::KmsMasterKeyId)
+        .is_some_and(|key| !key.is_empty());
+    if key && is(AttributeName::SqsManagedSseEnabled, "true") {
+        return Err(AttributeError::TwoEncryptions);
+    }
+    let mut both = current.clone();
+    both.extend(given.clone());
+    if both[&AttributeName::FifoThroughputLimit] == "perMessageGroupId"
+        && both[&AttributeName::DeduplicationScope] == "queue"
+    {
+        return Err(AttributeError::ThroughputLimitNeedsMessageGroupScope);
+    }
+    Ok(())
+}
+
+fn overwrite(attributes: &mut Texts, given: &Texts) {
+    attributes.extend(given.clone());
+    let sse_wanted = given
+        .get(&AttributeName::SqsManagedSseEnabled)
+        .is_some_and(|text| text == "true");
+    if sse_wanted {
+        attributes.insert(AttributeName::KmsMasterKeyId, String::new());
+    } else if !attributes[&AttributeName::KmsMasterKeyId].is_empty() {
+        attributes.insert(AttributeName::SqsManagedSseEnabled, "false".to_owned());
+    }
+}
+
+fn given(attributes: &Attributes) -> Texts {
+    let scope = attributes.deduplication_scope.map(|scope| match scope {
+        DeduplicationScope::Queue => "queue".to_owned(),
+        DeduplicationScope::MessageGroup => "messageGroup".to_owned(),
+    });
+    let limit = attributes.fifo_throughput_limit.map(|limit| match limit {
+        FifoThroughputLimit::PerQueue => "perQueue".to_owned(),
+        FifoThroughputLimit::PerMessageGroupId => "perMessageGroupId".to_owned(),
+    });
+    let given = [
+        (
+            AttributeName::VisibilityTimeout,
+            attributes.visibility_timeout_ms.map(text),
+        ),
+        (AttributeName::DelaySeconds, attributes.delay_ms.map(text)),
+        (
+            AttributeName::MessageRetentionPeriod,
+            attributes.retention_ms.map(text),
+        ),
+        (
+            AttributeName::MaximumMessageSize,
+            attributes.max_message_bytes.map(text),
+        ),
+        (
+            AttributeName::ReceiveMessageWaitTimeSeconds,
+            attributes.receive_wait_seconds.map(text),
+        ),
+        (
+            AttributeName::ContentBasedDeduplication,
+            attributes.content_based_deduplication.map(text),
+        ),
+        (AttributeName::DeduplicationScope, scope),
+        (AttributeName::FifoThroughputLimit, limit),
+        (AttributeName::Policy, attributes.policy.clone()),
+        (
+            AttributeName::RedrivePolicy,
+            attributes.redrive_policy.clone(),
+        ),
+        (
+            AttributeName::RedriveAllowPolicy,
+            attributes.redrive_allow_policy.clone(),
+        ),
+        (
+            AttributeName::KmsMasterKeyId,
+            attributes.kms_master_key_id.clone(),
+        ),
+        (
+            AttributeName::KmsDataKeyReusePeriodSeconds,
+            attributes.kms_data_key_reuse_seconds.map(text),
+        ),
+        (
+            AttributeName::SqsManagedSseEnabled,
+            attributes.sqs_managed_sse.map(text),
+        ),
+    ];
+    given
+        .into_iter()
+        .filter_map(|(name, text)| Some((name, text?)))
+        .collect()
+}
+
+fn text(value: impl ToString) -> String {
+    value.to_string()
+}

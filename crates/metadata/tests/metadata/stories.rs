@@ -1,0 +1,554 @@
+//! One story each, as SQS's users know them.
+
+use crate::script::{PARTITIONS, cluster, envelope, tenant};
+use hikyaku_metadata::{
+    AttributeError, AttributeName, Attributes, ChangeSettings, Changes, ClusterRecord,
+    ClusterSettings, Command, CreateQueue, CreateQueueError, Created, DeleteQueue,
+    DeleteQueueError, DescriptorDelivered, FifoThroughputLimit, Found, FoundError, Metadata,
+    Outcome, PurgeQueue, PurgeQueueError, QueueRecord, REMOVAL_MEMORY_MS, Reply, SetAttributes,
+    SetAttributesError, TagQueue, TagQueueError, UntagQueue, encode_entry, home_partition,
+};
+use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId, QueueKind, QueueState};
+use std::collections::BTreeMap;
+
+/// A founded cluster that applies one command per entry.
+struct Cluster {
+    metadata: Metadata,
+    entries: u64,
+}
+
+const SECOND: u64 = 1_000;
+
+impl Cluster {
+    fn empty() -> Self {
+        Self {
+            metadata: Metadata::new(),
+            entries: 0,
+        }
+    }
+
+    fn founded() -> Self {
+        let mut founded = Self::empty();
+        assert_eq!(
+            founded.ask(0, Command::Found(Found(cluster()))),
+            Reply::Founded(Ok(()))
+        );
+        founded
+    }
+
+    fn ask(&mut self, now: u64, command: Command) -> Reply {
+        self.request(
+            now,
+            1_000 + u128::from(self.entries),
+            now + 20 * SECOND,
+            command,
+        )
+        .reply
+    }
+
+    fn request(&mut self, now: u64, id: u128, not_after: u64, command: Command) -> Outcome {
+        self.entries += 1;
+        let bytes = encode_entry(now, &[envelope(id, not_after, command)]);
+        let mut outcomes = self.metadata.apply_entry(self.entries, &bytes).unwrap();
+        assert_eq!(outcomes.len(), 1);
+        outcomes.remove(0)
+    }
+
+    fn create(&mut self, now: u64, name: &str) -> QueueId {
+        match self.ask(now, create(name, Attributes::default())) {
+            Reply::QueueCreated(Ok(Created {
+                queue,
+                existed: false,
+            })) => queue,
+            other => panic!("{name} was not created: {other:?}"),
+        }
+    }
+
+    fn delete(&mut self, now: u64, queue: QueueId) -> Reply {
+        self.ask(now, Command::DeleteQueue(DeleteQueue { queue }))
+    }
+
+    fn purge(&mut self, now: u64, queue: QueueId) -> Reply {
+        self.ask(now, Command::PurgeQueue(PurgeQueue { queue }))
+    }
+
+    fn set(&mut self, now: u64, queue: QueueId, attributes: Attributes) -> Reply {
+        self.ask(
+            now,
+            Command::SetAttributes(SetAttributes { queue, attributes }),
+        )
+    }
+
+    fn deliver(&mut self, now: u64, queue: QueueId, version: u64) {
+        let partition = home_partition(queue, PARTITIONS);
+        let delivered = DescriptorDelivered {
+            queue,
+            version,
+            partition,
+        };
+        let reply = self.ask(now, Command::DescriptorDelivered(delivered));
+        assert_eq!(reply, Reply::DescriptorDelivered);
+    }
+
+    fn record(&self, queue: QueueId) -> &QueueRecord {
+        self.metadata.queue(queue).unwrap()
+    }
+
+    fn pending(&self) -> Vec<(QueueId, u64, PartitionId)> {
+        let pending = self.metadata.pending_deliveries();
+        pending
+            .map(|(descriptor, at)| (descriptor.id, descriptor.version, at))
+            .collect()
+    }
+}
+
+fn create(name: &str, attributes: Attributes) -> Command {
+    let fifo = name.ends_with(".fifo");
+    let name = name.to_owned();
+    let tags = BTreeMap::new();
+    Command::CreateQueue(CreateQueue {
+        tenant: tenant(0),
+        name,
+        fifo,
+        attributes,
+        tags,
+    })
+}
+
+fn delay(ms: u64) -> Attributes {
+    Attributes {
+        delay_ms: Some(ms),
+        ..Attributes::default()
+    }
+}
+
+#[test]
+fn a_new_queue_has_the_defaults_of_sqs_and_waits_for_nobody() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(5 * SECOND, "orders");
+    let record = cluster.record(queue);
+    assert_eq!(
+        (record.created_at_ms, record.modified_at_ms),
+        (5 * SECOND, 5 * SECOND)
+    );
+    assert_eq!(record.descriptor.kind, QueueKind::Standard);
+    assert_eq!(record.descriptor.visibility_timeout_ms, 30 * SECOND);
+    assert_eq!(record.descriptor.retention_ms, 4 * 24 * 3_600 * SECOND);
+    assert_eq!(record.descriptor.in_flight_limit, 120_000);
+    assert_eq!(record.settings.max_message_bytes, 1_048_576);
+    assert!(record.settings.sqs_managed_sse);
+    assert_eq!(cluster.pending(), []);
+}
+
+#[test]
+fn no_queue_before_the_cluster_is_founded() {
+    let mut cluster = Cluster::empty();
+    let reply = cluster.ask(0, create("orders", Attributes::default()));
+    assert_eq!(
+        reply,
+        Reply::QueueCreated(Err(CreateQueueError::NotFounded))
+    );
+}
+
+#[test]
+fn a_cluster_is_founded_once() {
+    let mut founded = Cluster::founded();
+    let again = founded.ask(1, Command::Found(Found(cluster())));
+    assert_eq!(again, Reply::Founded(Ok(())));
+    let other = ClusterRecord {
+        cluster_id: 0xc2,
+        ..cluster()
+    };
+    let reply = founded.ask(2, Command::Found(Found(other)));
+    assert_eq!(
+        reply,
+        Reply::Founded(Err(FoundError::AlreadyFounded { cluster_id: 0xc1 }))
+    );
+    assert_eq!(founded.metadata.cluster(), Some(&cluster()));
+}
+
+#[test]
+fn a_cluster_needs_partitions_nodes_and_keys() {
+    let broken = [
+        (
+            ClusterRecord {
+                partitions: 0,
+                ..cluster()
+            },
+            FoundError::NoPartitions,
+        ),
+        (
+            ClusterRecord {
+                nodes: vec![],
+                ..cluster()
+            },
+            FoundError::NoNodes,
+        ),
+        (
+            ClusterRecord {
+                handle_keys: vec![],
+                ..cluster()
+            },
+            FoundError::HandleKeys(0),
+        ),
+        (
+            ClusterRecord {
+                handle_keys: vec![(1, [0; 64]); 3],
+                ..cluster()
+            },
+            FoundError::HandleKeys(3),
+        ),
+    ];
+    for (record, error) in broken {
+        let mut cluster = Cluster::empty();
+        let reply = cluster.ask(0, Command::Found(Found(record)));
+        assert_eq!(reply, Reply::Founded(Err(error)));
+        assert_eq!(cluster.metadata.cluster(), None);
+    }
+}
+
+#[test]
+fn creating_again_compares_only_what_was_given_with_current_values() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders");
+    cluster.set(1, queue, delay(5 * SECOND));
+
+    let found = Reply::QueueCreated(Ok(Created {
+        queue,
+        existed: true,
+    }));
+    assert_eq!(
+        cluster.ask(2, create("orders", Attributes::default())),
+        found
+    );
+    assert_eq!(cluster.ask(3, create("orders", delay(5 * SECOND))), found);
+    let different = CreateQueueError::ExistsWithDifferent(AttributeName::DelaySeconds);
+    let reply = cluster.ask(4, create("orders", delay(0)));
+    assert_eq!(reply, Reply::QueueCreated(Err(different)));
+    assert_eq!(
+        different.to_string(),
+        "a queue of this name has a different DelaySeconds"
+    );
+}
+
+#[test]
+fn the_name_of_a_deleted_queue_is_free_after_a_minute_and_its_id_never() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders");
+    assert_eq!(
+        cluster.delete(10 * SECOND, queue),
+        Reply::QueueDeleted(Ok(2))
+    );
+    assert_eq!(cluster.metadata.queue_by_name(tenant(0), "orders"), None);
+
+    let reply = cluster.ask(69_999, create("orders", Attributes::default()));
+    let recently = CreateQueueError::DeletedRecently { wait_ms: 1 };
+    assert_eq!(reply, Reply::QueueCreated(Err(recently)));
+    let again = cluster.create(70 * SECOND, "orders");
+    assert!(again > queue);
+    let gone = Reply::QueueDeleted(Err(DeleteQueueError::NoSuchQueue(queue)));
+    assert_eq!(cluster.delete(71 * SECOND, queue), gone);
+}
+
+#[test]
+fn an_operator_can_free_names_at_once() {
+    let mut cluster = Cluster::founded();
+    let settings = ClusterSettings {
+        name_reuse_delay_ms: 0,
+    };
+    let reply = cluster.ask(0, Command::ChangeSettings(ChangeSettings(settings)));
+    assert_eq!(reply, Reply::SettingsChanged(Ok(())));
+    let queue = cluster.create(1, "orders");
+    cluster.delete(2, queue);
+    assert!(cluster.create(2, "orders") > queue);
+}
+
+#[test]
+fn a_name_belongs_to_one_tenant() {
+    let mut cluster = Cluster::founded();
+    let mine = cluster.create(0, "orders");
+    let theirs = CreateQueue {
+        tenant: tenant(1),
+        name: "orders".to_owned(),
+        fifo: false,
+        attributes: Attributes::default(),
+        tags: BTreeMap::new(),
+    };
+    let reply = cluster.ask(1, Command::CreateQueue(theirs));
+    assert!(matches!(
+        reply,
+        Reply::QueueCreated(Ok(Created { existed: false, .. }))
+    ));
+    assert_eq!(cluster.metadata.list(tenant(0), "", None, 10).len(), 1);
+    assert_ne!(
+        cluster
+            .metadata
+            .queue_by_name(tenant(1), "orders")
+            .unwrap()
+            .descriptor
+            .id,
+        mine
+    );
+}
+
+#[test]
+fn a_queue_is_purged_once_a_minute() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders");
+    assert_eq!(cluster.purge(10 * SECOND, queue), Reply::QueuePurged(Ok(2)));
+    assert_eq!(cluster.record(queue).descriptor.purge_epoch, 1);
+    let early = PurgeQueueError::InProgress { wait_ms: 1 };
+    assert_eq!(cluster.purge(69_999, queue), Reply::QueuePurged(Err(early)));
+    assert_eq!(cluster.purge(70 * SECOND, queue), Reply::QueuePurged(Ok(3)));
+}
+
+#[test]
+fn only_a_changed_descriptor_is_delivered() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders");
+    let wait = Attributes {
+        receive_wait_seconds: Some(20),
+        ..Attributes::default()
+    };
+    assert_eq!(cluster.set(1, queue, wait), Reply::AttributesSet(Ok(1)));
+    assert_eq!(cluster.record(queue).modified_at_ms, 1);
+    assert_eq!(cluster.pending(), []);
+
+    assert_eq!(cluster.set(2, queue, delay(5)), Reply::AttributesSet(Ok(2)));
+    let home = home_partition(queue, PARTITIONS);
+    assert_eq!(cluster.pending(), [(queue, 2, home)]);
+    assert!(!cluster.metadata.is_delivered(queue, 2));
+    cluster.deliver(3, queue, 2);
+    assert_eq!(cluster.pending(), []);
+    assert!(cluster.metadata.is_delivered(queue, 2));
+}
+
+#[test]
+fn a_confirmation_of_an_older_version_is_not_enough() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders");
+    cluster.set(1, queue, delay(5));
+    cluster.set(2, queue, delay(6));
+    cluster.deliver(3, queue, 2);
+    assert_eq!(
+        cluster.pending(),
+        [(queue, 3, home_partition(queue, PARTITIONS))]
+    );
+    assert!(
+        cluster.metadata.is_delivered(queue, 2),
+        "whoever waits for version 2 may go on"
+    );
+    cluster.deliver(4, queue, 3);
+    assert_eq!(cluster.pending(), []);
+}
+
+#[test]
+fn a_deleted_queue_is_remembered_until_its_partition_has_heard() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders");
+    cluster.delete(1, queue);
+    cluster.ask(60 * SECOND, Command::Housekeep);
+    let late = 1 + REMOVAL_MEMORY_MS;
+    assert!(!cluster.metadata.housekeeping_due(late - 1));
+    assert!(cluster.metadata.housekeeping_due(late));
+    cluster.ask(late, Command::Housekeep);
+    let descriptor = cluster.metadata.descriptor(queue).unwrap();
+    assert_eq!(
+        (descriptor.state, descriptor.version),
+        (QueueState::Deleted, 2)
+    );
+
+    cluster.deliver(late + 1, queue, 2);
+    assert_eq!(cluster.metadata.descriptor(queue), None);
+}
+
+#[test]
+fn a_copy_that_slept_through_a_forgotten_removal_starts_anew() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders");
+    let slept = cluster.metadata.revision();
+    cluster.delete(1, queue);
+    let Changes::Since(difference) = cluster.metadata.changes_since(slept) else {
+        panic!("the removal is remembered");
+    };
+    assert_eq!(
+        (difference.changed.len(), difference.removed),
+        (0, vec![queue])
+    );
+
+    cluster.ask(1 + REMOVAL_MEMORY_MS, Command::Housekeep);
+    assert_eq!(cluster.metadata.changes_since(slept), Changes::FullResync);
+    let current = cluster.metadata.revision();
+    assert!(matches!(
+        cluster.metadata.changes_since(current),
+        Changes::Since(_)
+    ));
+}
+
+#[test]
+fn a_retry_gets_the_same_answer_and_tells_of_no_change() {
+    let mut cluster = Cluster::founded();
+    let asked = create("orders", Attributes::default());
+    let first = cluster.request(0, 7, 20 * SECOND, asked.clone());
+    let again = cluster.request(20 * SECOND, 7, 20 * SECOND, asked.clone());
+    assert_eq!(again.reply, first.reply);
+    assert_eq!((first.changed.len(), again.changed.len()), (1, 0));
+
+    let too_late = cluster.request(20_001, 7, 20 * SECOND, asked);
+    assert_eq!(too_late.reply, Reply::Late);
+}
+
+#[test]
+fn a_late_command_has_no_effect() {
+    let mut cluster = Cluster::founded();
+    let outcome = cluster.request(10, 7, 9, create("orders", Attributes::default()));
+    assert_eq!((outcome.reply, outcome.changed), (Reply::Late, vec![]));
+    assert_eq!(cluster.metadata.queue_by_name(tenant(0), "orders"), None);
+}
+
+#[test]
+fn time_never_goes_back() {
+    let mut cluster = Cluster::founded();
+    cluster.create(10 * SECOND, "orders");
+    let queue = cluster.create(5 * SECOND, "later");
+    assert_eq!(cluster.record(queue).created_at_ms, 10 * SECOND);
+    assert_eq!(cluster.metadata.now(), 10 * SECOND);
+}
+
+#[test]
+fn the_deduplication_scope_at_creation_rules_and_the_later_one_reads_back() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders.fifo");
+    let scope = Some(DeduplicationScope::MessageGroup);
+    let given = Attributes {
+        deduplication_scope: scope,
+        ..Attributes::default()
+    };
+    assert_eq!(cluster.set(1, queue, given), Reply::AttributesSet(Ok(1)));
+    let record = cluster.record(queue);
+    assert_eq!(
+        record.settings.deduplication_scope,
+        DeduplicationScope::MessageGroup
+    );
+    let kind = QueueKind::Fifo {
+        dedup_scope: DeduplicationScope::Queue,
+    };
+    assert_eq!(record.descriptor.kind, kind);
+    assert_eq!(record.descriptor.spread.len(), 1);
+}
+
+#[test]
+fn attributes_that_do_not_go_together_are_refused_whole() {
+    let mut cluster = Cluster::founded();
+    let standard = cluster.create(0, "orders");
+    let fifo = cluster.create(0, "orders.fifo");
+    let content = Attributes {
+        content_based_deduplication: Some(true),
+        ..delay(5)
+    };
+    let per_group = Attributes {
+        fifo_throughput_limit: Some(FifoThroughputLimit::PerMessageGroupId),
+        ..delay(5)
+    };
+    let both = Attributes {
+        kms_master_key_id: Some("key".to_owned()),
+        sqs_managed_sse: Some(true),
+        ..delay(5)
+    };
+    let cases = [
+        (
+            standard,
+            content,
+            AttributeError::FifoOnly(AttributeName::ContentBasedDeduplication),
+        ),
+        (
+            fifo,
+            per_group,
+            AttributeError::ThroughputLimitNeedsMessageGroupScope,
+        ),
+        (standard, both, AttributeError::TwoEncryptions),
+    ];
+    for (queue, attributes, error) in cases {
+        let reply = cluster.set(1, queue, attributes);
+        assert_eq!(
+            reply,
+            Reply::AttributesSet(Err(SetAttributesError::Attributes(error)))
+        );
+        assert_eq!(cluster.record(queue).descriptor.delay_ms, 0);
+    }
+}
+
+#[test]
+fn a_kms_key_displaces_sse_and_its_removal_does_not_bring_it_back() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders");
+    let key = |text: &str| Attributes {
+        kms_master_key_id: Some(text.to_owned()),
+        ..Attributes::default()
+    };
+    cluster.set(1, queue, key("alias/mine"));
+    assert!(!cluster.record(queue).settings.sqs_managed_sse);
+    cluster.set(2, queue, key(""));
+    let settings = &cluster.record(queue).settings;
+    assert_eq!(
+        (settings.sqs_managed_sse, &*settings.kms_master_key_id),
+        (false, "")
+    );
+}
+
+#[test]
+fn tags_overwrite_and_stay_within_fifty() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders");
+    let tags = |count: usize, value: &str| -> BTreeMap<String, String> {
+        (0..count)
+            .map(|number| (format!("key{number}"), value.to_owned()))
+            .collect()
+    };
+    let tag = |tags| Command::TagQueue(TagQueue { queue, tags });
+    assert_eq!(cluster.ask(1, tag(tags(50, "a"))), Reply::Tagged(Ok(())));
+    assert_eq!(cluster.ask(2, tag(tags(50, "b"))), Reply::Tagged(Ok(())));
+    let reply = cluster.ask(3, tag(tags(51, "c")));
+    assert_eq!(reply, Reply::Tagged(Err(TagQueueError::TooManyTags(51))));
+    assert_eq!(cluster.record(queue).tags, tags(50, "b"));
+
+    let keys = ["key0".to_owned(), "absent".to_owned()].into();
+    let reply = cluster.ask(4, Command::UntagQueue(UntagQueue { queue, keys }));
+    assert_eq!(reply, Reply::Untagged(Ok(())));
+    assert_eq!(cluster.record(queue).tags.len(), 49);
+}
+
+#[test]
+fn housekeeping_is_bounded_and_comes_again() {
+    let mut cluster = Cluster::founded();
+    let envelopes: Vec<_> = (0..10_001_u128)
+        .map(|id| {
+            envelope(
+                1 << 64 | id,
+                5,
+                Command::PurgeQueue(PurgeQueue { queue: QueueId(1) }),
+            )
+        })
+        .collect();
+    cluster.entries += 1;
+    let bytes = encode_entry(5, &envelopes);
+    cluster
+        .metadata
+        .apply_entry(cluster.entries, &bytes)
+        .unwrap();
+    let far = 60 * SECOND;
+    cluster.ask(far, Command::Housekeep);
+    assert!(
+        cluster.metadata.housekeeping_due(far),
+        "one more than the limit was there"
+    );
+    cluster.ask(far, Command::Housekeep);
+    assert!(!cluster.metadata.housekeeping_due(far));
+}
+
+#[test]
+#[should_panic(expected = "entry 1 comes after entry 1")]
+fn an_entry_is_applied_once() {
+    let mut cluster = Cluster::founded();
+    let _ = cluster.metadata.apply_entry(1, &encode_entry(0, &[]));
+}
