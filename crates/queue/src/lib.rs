@@ -1,1 +1,37 @@
-//! Being written.
+//! The data plane's state machine: what a partition does with the messages of its queues.
+//!
+//! A [`Partition`] is the replicated state of one Raft group. It applies log entries of commands
+//! and answers them; every replica that applies the same entries has the same state and gives the
+//! same answers. It is pure and synchronous: no clock (time is T, which entries carry), no
+//! randomness, no hash order, no floating point, no I/O. It never sees a message body: it says
+//! *which* message to deliver, by [`Name`], and others read the body.
+//!
+//! Start with [`Partition::apply_entry`]. `slice.rs` has the state of one queue, `standard.rs` and
+//! `fifo.rs` the two kinds, `operation/` one file per operation.
+
+mod attempts;
+mod codec;
+mod command;
+mod deduplication;
+mod descriptor;
+mod fifo;
+mod handle;
+mod held;
+mod ids;
+mod operation;
+mod partition;
+mod reply;
+mod requests;
+mod runs;
+mod slice;
+mod standard;
+
+pub use codec::DecodeError;
+pub use command::{Command, Operation, SendMessage, VisibilityChange, decode_head, encode_head};
+pub use descriptor::{DeduplicationScope, Descriptor, QueueKind, QueueState};
+pub use handle::{HandleKey, HandleSealer, InvalidHandle, ReceiptHandle};
+pub use ids::{MessageId, Name, PartitionId, QueueId, RequestId};
+pub use partition::{Applied, Counts, LiveRun, Partition};
+pub use reply::{
+    ChangeVisibilityError, DeleteError, Delivery, Effects, Outcome, Reply, SendError, Sent,
+};

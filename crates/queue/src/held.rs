@@ -1,0 +1,282 @@
+//! Messages that left the runs, each with its own account: in flight, returned, or delayed by
+//! itself.
+//!
+//! Ordered by name for handles and retention, and by the time each becomes visible for receives and
+//! long polls. Nothing moves when a deadline passes: [`HeldMessages::settle`] only counts it.
+//!
+//! Invariants: every message is in both orders; `in_flight` and `delayed` count those whose
+//! deadline lies after `settled_at`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::handle::ReceiptHandle;
+use crate::ids::PackedName;
+
+/// A message with an account of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// T of the send, as the queue's kind rounds it.
+    pub sent_at: u64,
+    /// T from which the message is visible.
+    pub visible_at: u64,
+    /// T of the first receive; zero before.
+    pub first_received_at: u64,
+    pub receive_count: u32,
+    /// FIFO: the slot of its message group.
+    pub group: u32,
+}
+
+impl Held {
+    /// A message that was not received yet.
+    pub fn unread(sent_at: u64, visible_at: u64) -> Self {
+        Self {
+            sent_at,
+            visible_at,
+            first_received_at: 0,
+            receive_count: 0,
+            group: 0,
+        }
+    }
+
+    /// The same message after one more receive.
+    pub fn received(self, now: u64, visible_at: u64) -> Self {
+        let first_received_at = if self.receive_count == 0 {
+            now
+        } else {
+            self.first_received_at
+        };
+        // A count that could not grow would let a stale handle match; 2^32 receives take years.
+        let receive_count = self.receive_count.saturating_add(1);
+        Self {
+            visible_at,
+            first_received_at,
+            receive_count,
+            ..self
+        }
+    }
+
+    /// Whether `handle` is of the latest receive and its visibility timeout still runs.
+    pub fn is_held_by(self, handle: &ReceiptHandle, now: u64) -> bool {
+        self.receive_count == handle.receive_number && self.visible_at > now
+    }
+
+    /// The same message with its latest receive taken back.
+    pub fn returned_unread(self, now: u64) -> Self {
+        let receive_count = self.receive_count.saturating_sub(1);
+        let first_received_at = if receive_count == 0 {
+            0
+        } else {
+            self.first_received_at
+        };
+        Self {
+            visible_at: now,
+            first_received_at,
+            receive_count,
+            ..self
+        }
+    }
+}
+
+/// The bytes one held message costs: 40 + 16 in the two orders, at the two thirds to which B-tree
+/// nodes are typically full.
+pub(crate) const HELD_BYTES: usize = (40 + 16) * 3 / 2;
+
+/// All messages of a slice that left the runs.
+#[derive(Debug, Default)]
+pub(crate) struct HeldMessages {
+    by_name: BTreeMap<PackedName, Held>,
+    by_time: BTreeSet<(u64, PackedName)>,
+    settled_at: u64,
+    in_flight: u64,
+    delayed: u64,
+}
+
+impl HeldMessages {
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub fn get(&self, name: PackedName) -> Option<Held> {
+        self.by_name.get(&name).copied()
+    }
+
+    pub fn oldest(&self) -> Option<(PackedName, Held)> {
+        self.by_name
+            .first_key_value()
+            .map(|(name, held)| (*name, *held))
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = PackedName> {
+        self.by_name.keys().copied()
+    }
+
+    pub fn insert(&mut self, name: PackedName, held: Held) {
+        if let Some(counter) = self.waiting_counter(held) {
+            *counter += 1;
+        }
+        self.by_time.insert((held.visible_at, name));
+        let before = self.by_name.insert(name, held);
+        assert!(before.is_none(), "a message is held once");
+    }
+
+    pub fn remove(&mut self, name: PackedName) -> Option<Held> {
+        let held = self.by_name.remove(&name)?;
+        if let Some(counter) = self.waiting_counter(held) {
+            *counter -= 1;
+        }
+        self.by_time.remove(&(held.visible_at, name));
+        Some(held)
+    }
+
+    pub fn replace(&mut self, name: PackedName, held: Held) {
+        self.remove(name);
+        self.insert(name, held);
+    }
+
+    /// The counter a message stands in while its deadline is ahead.
+    fn waiting_counter(&mut self, held: Held) -> Option<&mut u64> {
+        match (held.visible_at > self.settled_at, held.receive_count) {
+            (false, _) => None,
+            (true, 0) => Some(&mut self.delayed),
+            (true, _) => Some(&mut self.in_flight),
+        }
+    }
+
+    /// Counts the deadlines that passed up to `now` and returns them in order.
+    pub fn settle(&mut self, now: u64) -> Vec<(u64, PackedName)> {
+        let passed: Vec<_> = self.passed(now).collect();
+        for (_, name) in &passed {
+            let unread = self
+                .by_name
+                .get(name)
+                .is_some_and(|held| held.receive_count == 0);
+            *(if unread {
+                &mut self.delayed
+            } else {
+                &mut self.in_flight
+            }) -= 1;
+        }
+        self.settled_at = self.settled_at.max(now);
+        passed
+    }
+
+    /// Deadlines in `(settled_at, now]`.
+    pub fn passed(&self, now: u64) -> impl Iterator<Item = (u64, PackedName)> {
+        let from = (self.settled_at + 1, FIRST_NAME);
+        let to = (now.max(self.settled_at) + 1, FIRST_NAME);
+        self.by_time.range(from..to).copied()
+    }
+
+    /// Messages in flight and delayed at `now`, which may be ahead of the last settling.
+    pub fn waiting_at(&self, now: u64) -> (u64, u64) {
+        self.passed(now).fold(
+            (self.in_flight, self.delayed),
+            |(in_flight, delayed), (_, name)| match self.by_name.get(&name) {
+                Some(held) if held.receive_count == 0 => (in_flight, delayed - 1),
+                _ => (in_flight - 1, delayed),
+            },
+        )
+    }
+
+    /// T of the last settling.
+    pub fn settled_at(&self) -> u64 {
+        self.settled_at
+    }
+
+    /// In flight at the last settling.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// The message that has been visible for longest.
+    pub fn first_visible(&self, now: u64) -> Option<(u64, PackedName)> {
+        self.by_time
+            .first()
+            .copied()
+            .filter(|(visible_at, _)| *visible_at <= now)
+    }
+
+    /// The next deadline after `now`.
+    pub fn next_deadline(&self, now: u64) -> Option<u64> {
+        let from = (now.saturating_add(1), FIRST_NAME);
+        self.by_time
+            .range(from..)
+            .next()
+            .map(|(visible_at, _)| *visible_at)
+    }
+
+    pub fn check(&self) -> Result<(), &'static str> {
+        let both = self.by_name.len() == self.by_time.len()
+            && self
+                .by_name
+                .iter()
+                .all(|(name, held)| self.by_time.contains(&(held.visible_at, *name)));
+        if !both {
+            return Err("every held message is in both orders");
+        }
+        let ahead = |unread: bool| {
+            let counted = self.by_name.values().filter(|held| {
+                held.visible_at > self.settled_at && (held.receive_count == 0) == unread
+            });
+            counted.count() as u64
+        };
+        let counted = self.delayed == ahead(true) && self.in_flight == ahead(false);
+        counted
+            .then_some(())
+            .ok_or("in flight and delayed count the deadlines ahead")
+    }
+
+    /// Writes everything but the groups, which the message groups themselves tell.
+    pub fn write(&self, writer: &mut Writer) {
+        writer.number(self.settled_at);
+        writer.length(self.by_name.len());
+        for (name, held) in &self.by_name {
+            writer.number(name.bits());
+            writer.number(held.sent_at);
+            writer.number(held.visible_at);
+            writer.number(held.first_received_at);
+            writer.number(u64::from(held.receive_count));
+        }
+    }
+
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let settled_at = reader.number("settled at")?;
+        let mut messages = Self {
+            settled_at,
+            ..Self::default()
+        };
+        for (name, held) in reader.list("held messages", read_held)? {
+            if messages.by_name.contains_key(&name) {
+                return Err(DecodeError::Impossible("a message held twice"));
+            }
+            messages.insert(name, held);
+        }
+        Ok(messages)
+    }
+
+    /// Tells a message, just read, the slot of its group.
+    pub fn set_group(&mut self, name: PackedName, group: u32) -> Result<(), DecodeError> {
+        let held = self
+            .by_name
+            .get_mut(&name)
+            .ok_or(DecodeError::Impossible("a group's message"))?;
+        held.group = group;
+        Ok(())
+    }
+}
+
+const FIRST_NAME: PackedName = PackedName::FIRST;
+
+fn read_held(reader: &mut Reader<'_>) -> Result<(PackedName, Held), DecodeError> {
+    let name = PackedName::from_bits(reader.number("held name")?)
+        .ok_or(DecodeError::Impossible("held name"))?;
+    let held = Held {
+        sent_at: reader.number("sent at")?,
+        visible_at: reader.number("visible at")?,
+        first_received_at: reader.number("first received at")?,
+        receive_count: reader.small("receive count")?,
+        group: 0,
+    };
+    Ok((name, held))
+}

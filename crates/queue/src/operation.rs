@@ -1,0 +1,63 @@
+//! The operations on a slice, one file each.
+//!
+//! Each takes a settled slice, changes it and returns the reply. What is common to all (lateness,
+//! retries, descriptors) was decided before, in the partition.
+
+mod change_visibility;
+mod delete;
+mod receive;
+mod return_unread;
+mod send;
+
+use crate::command::Operation;
+use crate::handle::ReceiptHandle;
+use crate::ids::{PackedName, PartitionId, QueueId};
+use crate::partition::Applied;
+use crate::reply::Reply;
+use crate::slice::Slice;
+
+/// Where and when a command is applied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Site {
+    pub partition: PartitionId,
+    /// The partition's epoch of sequence numbers.
+    pub epoch: u8,
+    pub queue: QueueId,
+    pub applied: Applied,
+    /// Ordinal of the command's first message.
+    pub first_ordinal: u32,
+}
+
+impl Site {
+    /// The name a handle stands for, if this slice gave the handle out.
+    fn name(&self, handle: &ReceiptHandle) -> Option<PackedName> {
+        let ours = handle.partition == self.partition && handle.queue == self.queue;
+        if ours {
+            PackedName::from_name(handle.name)
+        } else {
+            None
+        }
+    }
+}
+
+/// Applies one operation; `None` for those that are not a slice's.
+pub(crate) fn apply(slice: &mut Slice, site: &Site, operation: &Operation) -> Option<Reply> {
+    Some(match operation {
+        Operation::Send { messages } => send::apply(slice, site, messages),
+        Operation::Receive {
+            max,
+            visibility_timeout_ms,
+            attempt_id,
+        } => receive::apply(
+            slice,
+            site,
+            *max,
+            *visibility_timeout_ms,
+            attempt_id.as_deref(),
+        ),
+        Operation::Delete { handles } => delete::apply(slice, site, handles),
+        Operation::ChangeVisibility { changes } => change_visibility::apply(slice, site, changes),
+        Operation::ReturnUnread { deliveries } => return_unread::apply(slice, site, deliveries),
+        Operation::PutDescriptor(_) | Operation::Housekeep => return None,
+    })
+}

@@ -1,0 +1,111 @@
+//! The answers already given, so that a retry gets the same one.
+//!
+//! A request is kept until its own `not_after`; a command later than that has no effect at all, so
+//! nothing can be applied twice. Answers that changed nothing are not kept: a retry may do better.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::ids::RequestId;
+use crate::reply::Reply;
+
+#[derive(Debug)]
+struct Answered {
+    not_after: u64,
+    /// The encoded reply: a fraction of the value's size.
+    reply: Box<[u8]>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    by_id: BTreeMap<RequestId, Answered>,
+    by_end: BTreeSet<(u64, RequestId)>,
+    reply_bytes: usize,
+}
+
+/// The bytes one request costs beside its reply: 16 + 24 and 32 in the two orders at two thirds,
+/// and 16 for the reply's allocation.
+const REQUEST_BYTES: usize = (40 + 32) * 3 / 2 + 16;
+
+impl Requests {
+    pub fn reply(&self, id: RequestId) -> Option<Reply> {
+        let answered = self.by_id.get(&id)?;
+        Some(Reply::decode(&answered.reply).expect("we encoded it, or checked it on reading"))
+    }
+
+    pub fn remember(&mut self, id: RequestId, not_after: u64, reply: &Reply) {
+        self.insert(
+            id,
+            Answered {
+                not_after,
+                reply: reply.encode().into(),
+            },
+        );
+    }
+
+    fn insert(&mut self, id: RequestId, answered: Answered) {
+        self.reply_bytes += answered.reply.len();
+        self.by_end.insert((answered.not_after, id));
+        let before = self.by_id.insert(id, answered);
+        assert!(before.is_none(), "a request is answered once");
+    }
+
+    /// Forgets requests whose `not_after` has passed, as far as `budget` goes.
+    pub fn settle(&mut self, now: u64, budget: &mut usize) {
+        while *budget > 0
+            && let Some((not_after, id)) = self.by_end.first().copied()
+            && not_after < now
+        {
+            self.by_end.pop_first();
+            if let Some(answered) = self.by_id.remove(&id) {
+                self.reply_bytes -= answered.reply.len();
+            }
+            *budget -= 1;
+        }
+    }
+
+    /// T from which the oldest request can be forgotten.
+    pub fn next_end(&self) -> Option<u64> {
+        self.by_end
+            .first()
+            .map(|(not_after, _)| not_after.saturating_add(1))
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.by_id.len() * REQUEST_BYTES + self.reply_bytes
+    }
+
+    pub fn check(&self) -> Result<(), &'static str> {
+        let both = self.by_id.len() == self.by_end.len()
+            && self
+                .by_id
+                .iter()
+                .all(|(id, answered)| self.by_end.contains(&(answered.not_after, *id)));
+        both.then_some(()).ok_or("every request is in both orders")
+    }
+
+    pub fn write(&self, writer: &mut Writer) {
+        writer.length(self.by_id.len());
+        for (id, answered) in &self.by_id {
+            writer.request_id(*id);
+            writer.number(answered.not_after);
+            writer.blob(&answered.reply);
+        }
+    }
+
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut requests = Self::default();
+        for _ in 0..reader.length("requests")? {
+            let id = reader.request_id()?;
+            let not_after = reader.number("not after")?;
+            let reply: Box<[u8]> = reader.blob("reply")?.into();
+            Reply::decode(&reply)?;
+            if requests.by_id.contains_key(&id) {
+                return Err(DecodeError::Impossible("request answered twice"));
+            }
+            requests.insert(id, Answered { not_after, reply });
+        }
+        Ok(requests)
+    }
+}

@@ -1,0 +1,206 @@
+//! The state of one queue inside one partition.
+//!
+//! Everything that time does to a slice happens in [`Slice::settle`], which runs before each command
+//! of the slice and in housekeeping; no log entry is needed for a deadline to pass.
+
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::descriptor::{Descriptor, QueueKind};
+use crate::fifo::Fifo;
+use crate::held::HeldMessages;
+use crate::partition::{Counts, LiveRun};
+use crate::standard::Standard;
+
+/// How long an empty slice is kept after its last command.
+const IDLE_LIFE_MS: u64 = 10 * 60 * 1_000;
+
+/// A slice's messages, by the kind of its queue.
+#[derive(Debug)]
+pub(crate) enum Messages {
+    Standard(Standard),
+    Fifo(Box<Fifo>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    pub descriptor: Descriptor,
+    pub messages: Messages,
+    /// T of the last command.
+    pub used_at: u64,
+}
+
+impl Slice {
+    pub fn new(descriptor: Descriptor, now: u64) -> Self {
+        let messages = Messages::new(&descriptor);
+        Self {
+            descriptor,
+            messages,
+            used_at: now,
+        }
+    }
+
+    /// Takes on a newer descriptor; the slice must be settled.
+    pub fn put_descriptor(&mut self, newer: Descriptor, now: u64) {
+        let purged = newer.purge_epoch > self.descriptor.purge_epoch;
+        // The kind is fixed at creation; what a slice holds has no other form.
+        let kind = self.descriptor.kind;
+        self.descriptor = Descriptor { kind, ..newer };
+        if purged {
+            self.messages = Messages::new(&self.descriptor);
+            self.settle(now);
+        } else if let Messages::Fifo(fifo) = &mut self.messages {
+            fifo.set_delay(self.descriptor.delay_ms, now);
+        }
+    }
+
+    /// Lets time pass up to `now`: deadlines, and the drop of what was kept for long enough. What
+    /// this costs was paid for by the sends and receives before it, once each.
+    pub fn settle(&mut self, now: u64) {
+        let mut budget = usize::MAX;
+        self.settle_within(now, &mut budget);
+    }
+
+    /// The same, dropping only as far as `budget` goes.
+    pub fn settle_within(&mut self, now: u64, budget: &mut usize) {
+        let horizon = now.checked_sub(self.descriptor.retention_ms);
+        match &mut self.messages {
+            Messages::Standard(standard) => standard.settle(now, horizon, budget),
+            Messages::Fifo(fifo) => fifo.settle(now, horizon, budget),
+        }
+    }
+
+    pub fn held(&self) -> &HeldMessages {
+        match &self.messages {
+            Messages::Standard(standard) => standard.held(),
+            Messages::Fifo(fifo) => fifo.held(),
+        }
+    }
+
+    /// Whether a receive would find a message, or that it may not hand one out.
+    pub fn has_candidate(&self, now: u64) -> bool {
+        let visible = match &self.messages {
+            Messages::Standard(standard) => standard.has_visible(now),
+            Messages::Fifo(fifo) => fifo.has_visible(now),
+        };
+        visible && !self.is_full(now)
+    }
+
+    /// Whether as many messages are in flight as may be.
+    pub fn is_full(&self, now: u64) -> bool {
+        self.held().waiting_at(now).0 >= u64::from(self.descriptor.in_flight_limit)
+    }
+
+    pub fn next_deadline(&self, now: u64) -> Option<u64> {
+        match &self.messages {
+            Messages::Standard(standard) => standard.held().next_deadline(now),
+            Messages::Fifo(fifo) => fifo.next_deadline(now),
+        }
+    }
+
+    pub fn counts(&self, now: u64) -> Counts {
+        let (total, (in_flight, delayed), oldest) = match &self.messages {
+            Messages::Standard(standard) => (
+                standard.messages(),
+                standard.held().waiting_at(now),
+                standard.oldest(),
+            ),
+            Messages::Fifo(fifo) => (fifo.messages(), fifo.waiting_at(now), fifo.oldest()),
+        };
+        Counts {
+            visible: total - in_flight - delayed,
+            in_flight,
+            delayed,
+            oldest_sent_at: oldest.map(|sent_at| sent_at.min(now)),
+        }
+    }
+
+    /// T from which there is something to drop; for an empty slice, the slice.
+    pub fn next_chore(&self) -> u64 {
+        let retention = self.descriptor.retention_ms;
+        let (oldest, others) = match &self.messages {
+            Messages::Standard(standard) => (standard.oldest(), [None, None]),
+            Messages::Fifo(fifo) => (
+                fifo.oldest(),
+                [fifo.deduplication.next_end(), fifo.attempts.next_end()],
+            ),
+        };
+        let expiry = oldest.map(|sent_at| sent_at.saturating_add(retention));
+        let first = others.into_iter().flatten().chain(expiry).min();
+        first.unwrap_or(self.used_at.saturating_add(IDLE_LIFE_MS))
+    }
+
+    /// Whether nothing would be lost with the slice.
+    pub fn is_empty(&self) -> bool {
+        match &self.messages {
+            Messages::Standard(standard) => standard.messages() == 0,
+            Messages::Fifo(fifo) => {
+                fifo.messages() == 0 && fifo.deduplication.is_empty() && fifo.attempts.is_empty()
+            }
+        }
+    }
+
+    /// The bytes of memory held, estimated.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match &self.messages {
+                Messages::Standard(standard) => standard.bytes(),
+                Messages::Fifo(fifo) => fifo.bytes(),
+            }
+    }
+
+    /// Adds every message of the slice to `live`, in any order.
+    pub fn collect_live_runs(&self, live: &mut Vec<LiveRun>) {
+        match &self.messages {
+            Messages::Standard(standard) => {
+                live.extend(standard.untouched().iter().map(LiveRun::from))
+            }
+            Messages::Fifo(fifo) => live.extend(fifo.untouched().map(LiveRun::from)),
+        }
+        live.extend(self.held().names().map(LiveRun::from));
+    }
+
+    pub fn check(&self) -> Result<(), &'static str> {
+        match &self.messages {
+            Messages::Standard(standard) => standard.check(),
+            Messages::Fifo(fifo) => fifo.check(),
+        }
+    }
+
+    pub fn write(&self, writer: &mut Writer) {
+        writer.blob(&self.descriptor.encode());
+        writer.number(self.used_at);
+        match &self.messages {
+            Messages::Standard(standard) => standard.write(writer),
+            Messages::Fifo(fifo) => fifo.write(writer),
+        }
+    }
+
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let descriptor = Descriptor::decode(reader.blob("descriptor")?)?;
+        let used_at = reader.number("used at")?;
+        let messages = match descriptor.kind {
+            QueueKind::Standard => Messages::Standard(Standard::read(reader)?),
+            QueueKind::Fifo { dedup_scope } => Messages::Fifo(Box::new(Fifo::read(
+                reader,
+                dedup_scope,
+                descriptor.delay_ms,
+            )?)),
+        };
+        Ok(Self {
+            descriptor,
+            messages,
+            used_at,
+        })
+    }
+}
+
+impl Messages {
+    fn new(descriptor: &Descriptor) -> Self {
+        match descriptor.kind {
+            QueueKind::Standard => Self::Standard(Standard::default()),
+            QueueKind::Fifo { dedup_scope } => {
+                Self::Fifo(Box::new(Fifo::new(dedup_scope, descriptor.delay_ms)))
+            }
+        }
+    }
+}
