@@ -497,6 +497,49 @@ fn a_kms_key_displaces_sse_and_its_removal_does_not_bring_it_back() {
 }
 
 #[test]
+fn sse_displaces_a_kms_key() {
+    let mut cluster = Cluster::founded();
+    let kms_master_key_id = Some("alias/mine".to_owned());
+    cluster.ask(
+        0,
+        create(
+            "orders",
+            Attributes {
+                kms_master_key_id,
+                ..Attributes::default()
+            },
+        ),
+    );
+    let queue = QueueId(1);
+    assert!(!cluster.record(queue).settings.sqs_managed_sse);
+    let sse = Attributes {
+        sqs_managed_sse: Some(true),
+        ..Attributes::default()
+    };
+    cluster.set(1, queue, sse);
+    let settings = &cluster.record(queue).settings;
+    assert_eq!(
+        (settings.sqs_managed_sse, &*settings.kms_master_key_id),
+        (true, "")
+    );
+}
+
+#[test]
+fn what_changes_nothing_has_no_revision() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders");
+    let revision = cluster.metadata.revision();
+    let keys = ["absent".to_owned()].into();
+    let untag = Command::UntagQueue(UntagQueue { queue, keys });
+    let outcome = cluster.request(1, 1, 2, untag);
+    assert_eq!(
+        (outcome.reply, outcome.changed),
+        (Reply::Untagged(Ok(())), vec![])
+    );
+    assert_eq!(cluster.metadata.revision(), revision);
+}
+
+#[test]
 fn tags_overwrite_and_stay_within_fifty() {
     let mut cluster = Cluster::founded();
     let queue = cluster.create(0, "orders");
