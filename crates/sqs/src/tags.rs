@@ -1,0 +1,89 @@
+//! Tags of queues: case-sensitive keys, values that may be empty.
+
+use std::collections::BTreeMap;
+
+use crate::error::{ErrorCode, SqsError};
+use crate::wire::{Members, Text};
+
+/// The most tags a queue may have.
+const MAX_TAGS: usize = 50;
+/// The longest key, in characters.
+const MAX_TAG_KEY: usize = 128;
+/// The longest value, in characters.
+const MAX_TAG_VALUE: usize = 256;
+
+/// Valid tags, by key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tags(BTreeMap<String, String>);
+
+impl Tags {
+    pub(crate) fn parse(members: &Members<'_, Text<'_>>) -> Result<Self, SqsError> {
+        let mut tags = BTreeMap::new();
+        for (key, value) in &members.0 {
+            check_key(key)?;
+            if value.chars().count() > MAX_TAG_VALUE {
+                let text = "Tag values must be between 0 and 256 characters in length.";
+                return Err(SqsError::new(ErrorCode::InvalidParameterValue, text));
+            }
+            tags.insert(key.0.to_string(), value.0.to_string());
+        }
+        Ok(Self(tags))
+    }
+
+    /// Tags that were valid when they were stored.
+    #[must_use]
+    pub fn from_stored(tags: BTreeMap<String, String>) -> Self {
+        Self(tags)
+    }
+
+    /// The tags by key.
+    #[must_use]
+    pub fn as_map(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+
+    /// The tags by key, for storing.
+    #[must_use]
+    pub fn into_map(self) -> BTreeMap<String, String> {
+        self.0
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// These tags with `added` written over them, or the refusal if that makes too many.
+    pub fn with(mut self, added: Self, queue_name: &str) -> Result<Self, SqsError> {
+        self.0.extend(added.0);
+        self.check_count(queue_name)?;
+        Ok(self)
+    }
+
+    /// These tags without the given keys; a key that is absent is no fault.
+    #[must_use]
+    pub fn without(mut self, keys: &[String]) -> Self {
+        for key in keys {
+            self.0.remove(key);
+        }
+        self
+    }
+
+    pub(crate) fn check_count(&self, queue_name: &str) -> Result<(), SqsError> {
+        if self.0.len() <= MAX_TAGS {
+            return Ok(());
+        }
+        let message = format!("Too many tags added for queue {queue_name}.");
+        Err(SqsError::new(ErrorCode::InvalidParameterValue, message))
+    }
+}
+
+/// Refuses a key of a length that no tag has.
+pub(crate) fn check_key(key: &str) -> Result<(), SqsError> {
+    if (1..=MAX_TAG_KEY).contains(&key.chars().count()) {
+        return Ok(());
+    }
+    let text = "Tag keys must be between 1 and 128 characters in length.";
+    Err(SqsError::new(ErrorCode::InvalidParameterValue, text))
+}
