@@ -5,7 +5,9 @@
     reason = "these are tests; clippy sees only the functions marked so"
 )]
 
+mod attributes;
 mod encodings;
+mod harness;
 mod model;
 mod property;
 mod script;

@@ -1,144 +1,14 @@
-//! One story each, as SQS's users know them.
+//! One story each, as SQS's users and the cluster's nodes know them.
 
+use crate::harness::{Cluster, SECOND, create, delay};
 use crate::script::{PARTITIONS, cluster, envelope, tenant};
 use hikyaku_metadata::{
-    AttributeError, AttributeName, Attributes, ChangeSettings, Changes, ClusterRecord,
-    ClusterSettings, Command, CreateQueue, CreateQueueError, Created, DeleteQueue,
-    DeleteQueueError, DescriptorDelivered, FifoThroughputLimit, Found, FoundError, Metadata,
-    Outcome, PurgeQueue, PurgeQueueError, QueueRecord, REMOVAL_MEMORY_MS, Reply, SetAttributes,
-    SetAttributesError, TagQueue, TagQueueError, UntagQueue, encode_entry, home_partition,
+    Attributes, ChangeSettings, Changes, ClusterRecord, ClusterSettings, Command, CreateQueue,
+    CreateQueueError, Created, DeleteQueueError, Found, FoundError, PurgeQueue, PurgeQueueError,
+    REMOVAL_MEMORY_MS, Reply, UntagQueue, encode_entry, home_partition,
 };
-use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId, QueueKind, QueueState};
+use hikyaku_queue::{QueueId, QueueState};
 use std::collections::BTreeMap;
-
-/// A founded cluster that applies one command per entry.
-struct Cluster {
-    metadata: Metadata,
-    entries: u64,
-}
-
-const SECOND: u64 = 1_000;
-
-impl Cluster {
-    fn empty() -> Self {
-        Self {
-            metadata: Metadata::new(),
-            entries: 0,
-        }
-    }
-
-    fn founded() -> Self {
-        let mut founded = Self::empty();
-        assert_eq!(
-            founded.ask(0, Command::Found(Found(cluster()))),
-            Reply::Founded(Ok(()))
-        );
-        founded
-    }
-
-    fn ask(&mut self, now: u64, command: Command) -> Reply {
-        self.request(
-            now,
-            1_000 + u128::from(self.entries),
-            now + 20 * SECOND,
-            command,
-        )
-        .reply
-    }
-
-    fn request(&mut self, now: u64, id: u128, not_after: u64, command: Command) -> Outcome {
-        self.entries += 1;
-        let bytes = encode_entry(now, &[envelope(id, not_after, command)]);
-        let mut outcomes = self.metadata.apply_entry(self.entries, &bytes).unwrap();
-        assert_eq!(outcomes.len(), 1);
-        outcomes.remove(0)
-    }
-
-    fn create(&mut self, now: u64, name: &str) -> QueueId {
-        match self.ask(now, create(name, Attributes::default())) {
-            Reply::QueueCreated(Ok(Created {
-                queue,
-                existed: false,
-            })) => queue,
-            other => panic!("{name} was not created: {other:?}"),
-        }
-    }
-
-    fn delete(&mut self, now: u64, queue: QueueId) -> Reply {
-        self.ask(now, Command::DeleteQueue(DeleteQueue { queue }))
-    }
-
-    fn purge(&mut self, now: u64, queue: QueueId) -> Reply {
-        self.ask(now, Command::PurgeQueue(PurgeQueue { queue }))
-    }
-
-    fn set(&mut self, now: u64, queue: QueueId, attributes: Attributes) -> Reply {
-        self.ask(
-            now,
-            Command::SetAttributes(SetAttributes { queue, attributes }),
-        )
-    }
-
-    fn deliver(&mut self, now: u64, queue: QueueId, version: u64) {
-        let partition = home_partition(queue, PARTITIONS);
-        let delivered = DescriptorDelivered {
-            queue,
-            version,
-            partition,
-        };
-        let reply = self.ask(now, Command::DescriptorDelivered(delivered));
-        assert_eq!(reply, Reply::DescriptorDelivered);
-    }
-
-    fn record(&self, queue: QueueId) -> &QueueRecord {
-        self.metadata.queue(queue).unwrap()
-    }
-
-    fn pending(&self) -> Vec<(QueueId, u64, PartitionId)> {
-        let pending = self.metadata.pending_deliveries();
-        pending
-            .map(|(descriptor, at)| (descriptor.id, descriptor.version, at))
-            .collect()
-    }
-}
-
-fn create(name: &str, attributes: Attributes) -> Command {
-    let fifo = name.ends_with(".fifo");
-    let name = name.to_owned();
-    let tags = BTreeMap::new();
-    Command::CreateQueue(CreateQueue {
-        tenant: tenant(0),
-        name,
-        fifo,
-        attributes,
-        tags,
-    })
-}
-
-fn delay(ms: u64) -> Attributes {
-    Attributes {
-        delay_ms: Some(ms),
-        ..Attributes::default()
-    }
-}
-
-#[test]
-fn a_new_queue_has_the_defaults_of_sqs_and_waits_for_nobody() {
-    let mut cluster = Cluster::founded();
-    let queue = cluster.create(5 * SECOND, "orders");
-    let record = cluster.record(queue);
-    assert_eq!(
-        (record.created_at_ms, record.modified_at_ms),
-        (5 * SECOND, 5 * SECOND)
-    );
-    assert_eq!(record.descriptor.kind, QueueKind::Standard);
-    assert_eq!(record.descriptor.visibility_timeout_ms, 30 * SECOND);
-    assert_eq!(record.descriptor.retention_ms, 4 * 24 * 3_600 * SECOND);
-    assert_eq!(record.descriptor.in_flight_limit, 120_000);
-    assert_eq!(record.settings.max_message_bytes, 1_048_576);
-    assert!(record.settings.sqs_managed_sse);
-    assert_eq!(cluster.pending(), []);
-}
 
 #[test]
 fn no_queue_before_the_cluster_is_founded() {
@@ -205,30 +75,6 @@ fn a_cluster_needs_partitions_nodes_and_keys() {
         assert_eq!(reply, Reply::Founded(Err(error)));
         assert_eq!(cluster.metadata.cluster(), None);
     }
-}
-
-#[test]
-fn creating_again_compares_only_what_was_given_with_current_values() {
-    let mut cluster = Cluster::founded();
-    let queue = cluster.create(0, "orders");
-    cluster.set(1, queue, delay(5 * SECOND));
-
-    let found = Reply::QueueCreated(Ok(Created {
-        queue,
-        existed: true,
-    }));
-    assert_eq!(
-        cluster.ask(2, create("orders", Attributes::default())),
-        found
-    );
-    assert_eq!(cluster.ask(3, create("orders", delay(5 * SECOND))), found);
-    let different = CreateQueueError::ExistsWithDifferent(AttributeName::DelaySeconds);
-    let reply = cluster.ask(4, create("orders", delay(0)));
-    assert_eq!(reply, Reply::QueueCreated(Err(different)));
-    assert_eq!(
-        different.to_string(),
-        "a queue of this name has a different DelaySeconds"
-    );
 }
 
 #[test]
@@ -416,115 +262,6 @@ fn time_never_goes_back() {
 }
 
 #[test]
-fn the_deduplication_scope_at_creation_rules_and_the_later_one_reads_back() {
-    let mut cluster = Cluster::founded();
-    let queue = cluster.create(0, "orders.fifo");
-    let scope = Some(DeduplicationScope::MessageGroup);
-    let given = Attributes {
-        deduplication_scope: scope,
-        ..Attributes::default()
-    };
-    assert_eq!(cluster.set(1, queue, given), Reply::AttributesSet(Ok(1)));
-    let record = cluster.record(queue);
-    assert_eq!(
-        record.settings.deduplication_scope,
-        DeduplicationScope::MessageGroup
-    );
-    let kind = QueueKind::Fifo {
-        dedup_scope: DeduplicationScope::Queue,
-    };
-    assert_eq!(record.descriptor.kind, kind);
-    assert_eq!(record.descriptor.spread.len(), 1);
-}
-
-#[test]
-fn attributes_that_do_not_go_together_are_refused_whole() {
-    let mut cluster = Cluster::founded();
-    let standard = cluster.create(0, "orders");
-    let fifo = cluster.create(0, "orders.fifo");
-    let content = Attributes {
-        content_based_deduplication: Some(true),
-        ..delay(5)
-    };
-    let per_group = Attributes {
-        fifo_throughput_limit: Some(FifoThroughputLimit::PerMessageGroupId),
-        ..delay(5)
-    };
-    let both = Attributes {
-        kms_master_key_id: Some("key".to_owned()),
-        sqs_managed_sse: Some(true),
-        ..delay(5)
-    };
-    let cases = [
-        (
-            standard,
-            content,
-            AttributeError::FifoOnly(AttributeName::ContentBasedDeduplication),
-        ),
-        (
-            fifo,
-            per_group,
-            AttributeError::ThroughputLimitNeedsMessageGroupScope,
-        ),
-        (standard, both, AttributeError::TwoEncryptions),
-    ];
-    for (queue, attributes, error) in cases {
-        let reply = cluster.set(1, queue, attributes);
-        assert_eq!(
-            reply,
-            Reply::AttributesSet(Err(SetAttributesError::Attributes(error)))
-        );
-        assert_eq!(cluster.record(queue).descriptor.delay_ms, 0);
-    }
-}
-
-#[test]
-fn a_kms_key_displaces_sse_and_its_removal_does_not_bring_it_back() {
-    let mut cluster = Cluster::founded();
-    let queue = cluster.create(0, "orders");
-    let key = |text: &str| Attributes {
-        kms_master_key_id: Some(text.to_owned()),
-        ..Attributes::default()
-    };
-    cluster.set(1, queue, key("alias/mine"));
-    assert!(!cluster.record(queue).settings.sqs_managed_sse);
-    cluster.set(2, queue, key(""));
-    let settings = &cluster.record(queue).settings;
-    assert_eq!(
-        (settings.sqs_managed_sse, &*settings.kms_master_key_id),
-        (false, "")
-    );
-}
-
-#[test]
-fn sse_displaces_a_kms_key() {
-    let mut cluster = Cluster::founded();
-    let kms_master_key_id = Some("alias/mine".to_owned());
-    cluster.ask(
-        0,
-        create(
-            "orders",
-            Attributes {
-                kms_master_key_id,
-                ..Attributes::default()
-            },
-        ),
-    );
-    let queue = QueueId(1);
-    assert!(!cluster.record(queue).settings.sqs_managed_sse);
-    let sse = Attributes {
-        sqs_managed_sse: Some(true),
-        ..Attributes::default()
-    };
-    cluster.set(1, queue, sse);
-    let settings = &cluster.record(queue).settings;
-    assert_eq!(
-        (settings.sqs_managed_sse, &*settings.kms_master_key_id),
-        (true, "")
-    );
-}
-
-#[test]
 fn what_changes_nothing_has_no_revision() {
     let mut cluster = Cluster::founded();
     let queue = cluster.create(0, "orders");
@@ -537,28 +274,6 @@ fn what_changes_nothing_has_no_revision() {
         (Reply::Untagged(Ok(())), vec![])
     );
     assert_eq!(cluster.metadata.revision(), revision);
-}
-
-#[test]
-fn tags_overwrite_and_stay_within_fifty() {
-    let mut cluster = Cluster::founded();
-    let queue = cluster.create(0, "orders");
-    let tags = |count: usize, value: &str| -> BTreeMap<String, String> {
-        (0..count)
-            .map(|number| (format!("key{number}"), value.to_owned()))
-            .collect()
-    };
-    let tag = |tags| Command::TagQueue(TagQueue { queue, tags });
-    assert_eq!(cluster.ask(1, tag(tags(50, "a"))), Reply::Tagged(Ok(())));
-    assert_eq!(cluster.ask(2, tag(tags(50, "b"))), Reply::Tagged(Ok(())));
-    let reply = cluster.ask(3, tag(tags(51, "c")));
-    assert_eq!(reply, Reply::Tagged(Err(TagQueueError::TooManyTags(51))));
-    assert_eq!(cluster.record(queue).tags, tags(50, "b"));
-
-    let keys = ["key0".to_owned(), "absent".to_owned()].into();
-    let reply = cluster.ask(4, Command::UntagQueue(UntagQueue { queue, keys }));
-    assert_eq!(reply, Reply::Untagged(Ok(())));
-    assert_eq!(cluster.record(queue).tags.len(), 49);
 }
 
 #[test]
