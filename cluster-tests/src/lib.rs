@@ -6,3 +6,4 @@ pub mod client;
 pub mod ledger;
 pub mod process;
 pub mod recorder;
+pub mod workload;

@@ -2,3 +2,5 @@
 //! process, and the clients people use.
 
 mod architecture;
+mod kill;
+mod sled;

@@ -1,0 +1,253 @@
+//! `kill -9` while clients send, receive and delete.
+//!
+//! Whatever was acknowledged is there after each restart, once; nothing deleted comes back; what
+//! was in flight stays hidden until its visibility timeout; message groups keep their order; and at
+//! the end the counts are right. The ledger knows these promises; the tests here make the weather.
+//!
+//! `HIKYAKU_KILLS=20` makes a long run of it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hikyaku_cluster_tests::client::{Connection, Incoming, Wanted};
+use hikyaku_cluster_tests::ledger::{Kind, Ledger};
+use hikyaku_cluster_tests::process::{self, Server};
+use hikyaku_cluster_tests::recorder::{Book, Target};
+use hikyaku_cluster_tests::workload::{Client, Consumption, Dial, MAX_BATCH, Production, Progress};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+const MESSAGES: usize = 20_000;
+const PRODUCERS: usize = 4;
+const CONSUMERS: usize = 3;
+const DEFAULT_KILLS: usize = 3;
+
+/// Long enough that a restart happens within it, short enough to wait for in the drain.
+const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// For one part of a run, on a slow machine. A part that lasts longer hangs.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// Dials whatever address the server has after its last start.
+#[derive(Debug, Clone)]
+struct Dialer {
+    address: watch::Receiver<SocketAddr>,
+}
+
+impl Dial for Dialer {
+    async fn dial(&self) -> anyhow::Result<Connection> {
+        let address = *self.address.borrow();
+        process::connect(address).await
+    }
+}
+
+/// A server, one queue on it, and the book of that queue.
+struct Situation {
+    server: Server,
+    address: watch::Sender<SocketAddr>,
+    target: Target,
+    progress: Arc<Progress>,
+}
+
+impl Situation {
+    async fn new(kind: Kind) -> anyhow::Result<Self> {
+        let server = Server::start().await?;
+        let timeout = VISIBILITY_TIMEOUT.as_secs().to_string();
+        let mut attributes = vec![("VisibilityTimeout", timeout.as_str())];
+        let fifo = kind != Kind::Standard;
+        if fifo {
+            attributes.push(("FifoQueue", "true"));
+        }
+        let name = if fifo { "kill.fifo" } else { "kill" };
+        let queue_url = server
+            .connect()
+            .await?
+            .create_queue(name, &attributes)
+            .await?;
+        let target = Target {
+            queue_url,
+            visibility_timeout: VISIBILITY_TIMEOUT,
+            delay: Duration::ZERO,
+            book: Book::new(Ledger::new(kind)),
+        };
+        let address = watch::Sender::new(server.address());
+        Ok(Self {
+            server,
+            address,
+            target,
+            progress: Arc::default(),
+        })
+    }
+
+    fn client(&self) -> Client<Dialer> {
+        let dialer = Dialer {
+            address: self.address.subscribe(),
+        };
+        Client::new(dialer, self.target.clone(), Arc::clone(&self.progress))
+    }
+
+    async fn kill_and_restart(&mut self) -> anyhow::Result<()> {
+        self.server.kill()?;
+        self.server.restart().await?;
+        self.address.send_replace(self.server.address());
+        Ok(())
+    }
+
+    /// Waits until this many sends were acknowledged.
+    async fn acknowledged(&self, messages: usize) {
+        let deadline = Instant::now() + DEADLINE;
+        while self.progress.acknowledged() < messages as u64 {
+            assert!(
+                Instant::now() < deadline,
+                "stuck at {} sends",
+                self.progress.acknowledged()
+            );
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Everything that is left is received and deleted; then the book is judged.
+    async fn settle(self) -> anyhow::Result<()> {
+        let mut client = self.client();
+        let expected = self.target.book.ledger().expected_messages();
+        let counts = client.counts().await;
+        assert!(
+            expected.contains(&counts.total()),
+            "{counts:?}, expected {expected:?} in all"
+        );
+
+        self.target
+            .book
+            .ledger()
+            .drain_begins(self.target.book.now());
+        client.drain(DEADLINE).await?;
+        self.target.book.ledger().assert_kept();
+        Ok(())
+    }
+}
+
+fn kills() -> usize {
+    let named = std::env::var("HIKYAKU_KILLS").ok();
+    named.map_or(DEFAULT_KILLS, |n| {
+        n.parse().expect("HIKYAKU_KILLS is a number")
+    })
+}
+
+/// Producers and consumers at work while the server is killed again and again.
+async fn killed_under_load(kind: Kind, message_groups: usize) -> anyhow::Result<()> {
+    let mut situation = Situation::new(kind).await?;
+    let mut producers = JoinSet::new();
+    for producer in 0..PRODUCERS {
+        producers.spawn(situation.client().produce(Production {
+            name: format!("p{producer}"),
+            messages: MESSAGES / PRODUCERS,
+            body_bytes: 200,
+            message_groups,
+        }));
+    }
+    let mut consumers = JoinSet::new();
+    for _ in 0..CONSUMERS {
+        let consumption = Consumption {
+            deleted: 90,
+            released: 5,
+        };
+        consumers.spawn(situation.client().consume(consumption));
+    }
+
+    // Some sends to a standard queue get lost with their connection and are not tried again.
+    let kills = kills();
+    let certain = MESSAGES * 9 / 10;
+    for kill in 1..=kills {
+        situation.acknowledged(certain * kill / (kills + 1)).await;
+        situation.kill_and_restart().await?;
+    }
+    tokio::time::timeout(DEADLINE, producers.join_all()).await?;
+    situation.progress.stop();
+    tokio::time::timeout(DEADLINE, consumers.join_all()).await?;
+
+    let acknowledged = situation.target.book.ledger().acknowledged_sends();
+    assert!(
+        acknowledged >= certain,
+        "only {acknowledged} of {MESSAGES} sends were acknowledged"
+    );
+    assert!(
+        situation.target.book.ledger().acknowledged_deletes() > 0,
+        "nothing was deleted"
+    );
+    situation.settle().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standard_queue_survives_kill_nine() -> anyhow::Result<()> {
+    killed_under_load(Kind::Standard, 0).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fifo_queue_survives_kill_nine() -> anyhow::Result<()> {
+    killed_under_load(Kind::Fifo, 50).await
+}
+
+/// In flight at the crash is in flight after it: hidden, counted, and back when its time is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_in_flight_stays_in_flight_through_kill_nine() -> anyhow::Result<()> {
+    let mut situation = Situation::new(Kind::Standard).await?;
+    let production = |name: &str, messages| Production {
+        name: name.into(),
+        messages,
+        body_bytes: 200,
+        message_groups: 0,
+    };
+    situation
+        .client()
+        .produce(production("m", 2 * MAX_BATCH))
+        .await;
+    let received_at = Instant::now();
+    let received = receive_once(&situation).await?;
+    situation.kill_and_restart().await?;
+
+    let counts = situation.client().counts().await;
+    let again = receive_once(&situation).await?;
+    if received_at.elapsed() < VISIBILITY_TIMEOUT {
+        assert_eq!(counts.in_flight, received.len() as u64);
+        assert_eq!(counts.visible, (2 * MAX_BATCH - received.len()) as u64);
+        let seen_before = |m: &&Incoming| received.iter().any(|r| r.message_id == m.message_id);
+        assert_eq!(again.iter().filter(seen_before).count(), 0);
+    }
+    situation.settle().await
+}
+
+async fn receive_once(situation: &Situation) -> anyhow::Result<Vec<Incoming>> {
+    let mut connection = situation.server.connect().await?;
+    let wanted = Wanted {
+        max: MAX_BATCH as u32,
+        ..Wanted::default()
+    };
+    Ok(situation.target.receive(&mut connection, wanted).await?)
+}
+
+/// A receipt handle given out before the crash deletes after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn receipt_handles_outlive_kill_nine() -> anyhow::Result<()> {
+    let mut situation = Situation::new(Kind::Fifo).await?;
+    situation
+        .client()
+        .produce(Production {
+            name: "m".into(),
+            messages: 5,
+            body_bytes: 20,
+            message_groups: 1,
+        })
+        .await;
+    let received = receive_once(&situation).await?;
+    assert_eq!(received.len(), 5);
+    situation.kill_and_restart().await?;
+
+    let mut connection = situation.server.connect().await?;
+    let results = situation.target.delete(&mut connection, &received).await?;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    let counts = situation.client().counts().await;
+    assert_eq!(counts.total(), 0, "{counts:?}");
+    situation.settle().await
+}
