@@ -9,7 +9,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Unexpected, Visitor};
 
 use crate::error::{ErrorCode, SqsError};
 
@@ -201,7 +201,9 @@ fn refuse_repeated_key<E: serde::de::Error, V>(members: &[(Text<'_>, V)]) -> Res
     }
 }
 
-/// An integer of a request; one beyond 64 bits is out of every range and kept as the nearest.
+/// An integer of a request, as a number or as its digits in a string, which AWS takes as well.
+///
+/// One beyond 63 bits is out of every range and kept as the nearest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Integer(pub(crate) i64);
 
@@ -223,9 +225,14 @@ impl<'de> Deserialize<'de> for Integer {
             fn visit_u64<E>(self, number: u64) -> Result<Integer, E> {
                 Ok(Integer(i64::try_from(number).unwrap_or(i64::MAX)))
             }
+
+            fn visit_str<E: serde::de::Error>(self, digits: &str) -> Result<Integer, E> {
+                let number = digits.parse().map(Integer);
+                number.map_err(|_| E::invalid_value(Unexpected::Str(digits), &self))
+            }
         }
 
-        deserializer.deserialize_i64(IntegerVisitor)
+        deserializer.deserialize_any(IntegerVisitor)
     }
 }
 
@@ -284,7 +291,9 @@ mod tests {
     fn refuses_wrong_types() {
         for body in [
             r#"{"text":1}"#,
-            r#"{"number":"1"}"#,
+            r#"{"number":"one"}"#,
+            r#"{"number":""}"#,
+            r#"{"number":true}"#,
             r#"{"number":1.5}"#,
             r#"{"items":{}}"#,
             r#"{"items":[1]}"#,
@@ -343,6 +352,12 @@ mod tests {
                 .message
                 .contains("more than 1000 items")
         );
+    }
+
+    #[test]
+    fn takes_an_integer_in_a_string() {
+        let sample: Sample<'_> = from_json(br#"{"number":"-7"}"#).unwrap();
+        assert_eq!(sample.number, Some(Integer(-7)));
     }
 
     #[test]

@@ -17,8 +17,8 @@ pub(crate) struct WireCreateQueue<'a> {
     queue_name: Option<Text<'a>>,
     #[serde(borrow, default)]
     attributes: Members<'a, Text<'a>>,
-    // In lower case in the model, and upper case in what some clients send.
-    #[serde(borrow, default, rename = "tags", alias = "Tags")]
+    // The model has this one member in lower case.
+    #[serde(borrow, default, rename = "tags")]
     tags: Members<'a, Text<'a>>,
 }
 

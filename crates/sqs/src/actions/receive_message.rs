@@ -100,20 +100,12 @@ impl<'a> ReceiveMessage<'a> {
         })
     }
 
+    /// AWS takes the id on standard queues without complaint, and clients rely on that.
     fn attempt_id(&self, facts: QueueFacts) -> Result<Option<ReceiveAttemptId<'_>>, SqsError> {
-        match self.wire.receive_request_attempt_id.as_deref() {
-            Some(id) if !facts.fifo => {
-                let reason =
-                    "The request includes a parameter that is not valid for this queue type.";
-                Err(SqsError::invalid_parameter(
-                    "ReceiveRequestAttemptId",
-                    id,
-                    reason,
-                ))
-            }
-            Some(id) => ReceiveAttemptId::parse(id).map(Some),
-            None => Ok(None),
-        }
+        let id = self.wire.receive_request_attempt_id.as_deref();
+        id.filter(|_| facts.fifo)
+            .map(ReceiveAttemptId::parse)
+            .transpose()
     }
 }
 

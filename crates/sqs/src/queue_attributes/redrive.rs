@@ -142,29 +142,41 @@ fn receive_count(count: &Value) -> Option<u32> {
 
 impl RedriveAllowPolicy {
     pub(super) fn parse(text: &str) -> Result<Self, SqsError> {
-        let permission = Self::permission_of(text).ok_or_else(|| {
-            let reason = "Redrive allow policy must be a JSON map of redrivePermission (allowAll, \
-                          denyAll or byQueue) and, with byQueue only, 1 to 10 sourceQueueArns.";
-            SqsError::invalid_parameter(REDRIVE_ALLOW_POLICY, text, reason)
-        })?;
-        Ok(Self {
-            permission,
-            text: text.to_owned(),
-        })
-    }
-
-    fn permission_of(text: &str) -> Option<RedrivePermission> {
-        let wire: WireRedriveAllowPolicy = object(text)?;
-        match (wire.permission.as_str(), wire.sources) {
-            ("allowAll", None) => Some(RedrivePermission::AllowAll),
-            ("denyAll", None) => Some(RedrivePermission::DenyAll),
-            ("byQueue", Some(sources)) if (1..=MAX_SOURCE_QUEUES).contains(&sources.len()) => {
+        let refuse = |reason: &str| SqsError::invalid_parameter(REDRIVE_ALLOW_POLICY, text, reason);
+        let malformed = || SqsError::invalid_attribute_value(REDRIVE_ALLOW_POLICY);
+        let wire: WireRedriveAllowPolicy = object(text).ok_or_else(malformed)?;
+        let sources = wire.sources.unwrap_or_default();
+        let permission = match wire.permission.as_str() {
+            "allowAll" => RedrivePermission::AllowAll,
+            "denyAll" => RedrivePermission::DenyAll,
+            "byQueue" => {
                 let sources = sources.iter().map(|source| QueueArn::try_parse(source));
-                sources
-                    .collect::<Option<_>>()
-                    .map(RedrivePermission::ByQueue)
+                let sources = sources.collect::<Option<Vec<_>>>().ok_or_else(malformed)?;
+                RedrivePermission::ByQueue(sources)
             }
-            _ => None,
+            _ => return Err(malformed()),
+        };
+        match &permission {
+            RedrivePermission::ByQueue(sources) if sources.is_empty() => Err(refuse(
+                "Amazon SQS can't create the redrive allow policy. When you specify the byQueue \
+                 permission type, you must also specify one or more sourceQueueArns values.",
+            )),
+            RedrivePermission::ByQueue(sources) if sources.len() > MAX_SOURCE_QUEUES => {
+                Err(refuse(&format!(
+                    "Amazon SQS can't create the redrive allow policy. The maximum number of \
+                     source queue ARNs you can specify is {MAX_SOURCE_QUEUES}."
+                )))
+            }
+            RedrivePermission::AllowAll | RedrivePermission::DenyAll if !sources.is_empty() => {
+                Err(refuse(
+                    "Amazon SQS can't create the redrive allow policy. To specify one or more \
+                     source queue ARNs, you must set redrivePermission to byQueue.",
+                ))
+            }
+            _ => Ok(Self {
+                permission,
+                text: text.to_owned(),
+            }),
         }
     }
 
