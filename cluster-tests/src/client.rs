@@ -188,24 +188,26 @@ impl Connection {
     /// # Errors
     /// See [`CallError`].
     pub async fn call(&mut self, action: &str, body: &Value) -> Result<Value, CallError> {
+        let answer = self.post(action, Bytes::from(body.to_string())).await?;
+        json_value(&answer)
+    }
+
+    /// Makes one call whose body is written already and gives back the answer's bytes.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn post(&mut self, action: &str, body: Bytes) -> Result<Bytes, CallError> {
         let request = Request::post("/")
             .header(header::HOST, &self.host)
             .header(header::CONTENT_TYPE, "application/x-amz-json-1.0")
             .header("x-amz-target", format!("AmazonSQS.{action}"))
-            .body(Full::from(body.to_string()))
+            .body(Full::from(body))
             .map_err(|e| CallError::NotUnderstood(e.to_string()))?;
-        let patience = self.patience;
-        let answer = tokio::time::timeout(patience, self.exchange(request));
-        let (head, body) = answer.await.map_err(|_| CallError::TooSlow(patience))??;
-        let value = match body.as_ref() {
-            [] => Value::Null,
-            bytes => serde_json::from_slice(bytes)
-                .map_err(|e| CallError::NotUnderstood(format!("{e} in {body:?}")))?,
-        };
+        let (head, body) = self.exchange(request).await?;
         if head.status.is_success() {
-            Ok(value)
+            Ok(body)
         } else {
-            Err(refused(&head, &value))
+            Err(refused(&head, &json_value(&body).unwrap_or_default()))
         }
     }
 
@@ -218,9 +220,7 @@ impl Connection {
             .header(header::HOST, &self.host)
             .body(Full::default())
             .map_err(|e| CallError::NotUnderstood(e.to_string()))?;
-        let patience = self.patience;
-        let answer = tokio::time::timeout(patience, self.exchange(request));
-        let (head, body) = answer.await.map_err(|_| CallError::TooSlow(patience))??;
+        let (head, body) = self.exchange(request).await?;
         Ok((
             head.status.as_u16(),
             String::from_utf8_lossy(&body).into_owned(),
@@ -230,10 +230,14 @@ impl Connection {
     async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
-    ) -> Result<(http::response::Parts, Bytes), hyper::Error> {
-        self.requests.ready().await?;
-        let (head, body) = self.requests.send_request(request).await?.into_parts();
-        Ok((head, body.collect().await?.to_bytes()))
+    ) -> Result<(http::response::Parts, Bytes), CallError> {
+        let exchange = async {
+            self.requests.ready().await?;
+            let (head, body) = self.requests.send_request(request).await?.into_parts();
+            Ok((head, body.collect().await?.to_bytes()))
+        };
+        let answer = tokio::time::timeout(self.patience, exchange).await;
+        answer.map_err(|_| CallError::TooSlow(self.patience))?
     }
 
     /// Creates a queue, or finds it, and gives its URL.
@@ -358,6 +362,15 @@ impl Connection {
             delayed: number(&attributes, "ApproximateNumberOfMessagesDelayed")?,
         })
     }
+}
+
+/// Operations without output have an empty body.
+fn json_value(body: &[u8]) -> Result<Value, CallError> {
+    if body.is_empty() {
+        return Ok(Value::Null);
+    }
+    let text = || String::from_utf8_lossy(body).into_owned();
+    serde_json::from_slice(body).map_err(|e| CallError::NotUnderstood(format!("{e}: {}", text())))
 }
 
 fn refused(head: &http::response::Parts, body: &Value) -> CallError {

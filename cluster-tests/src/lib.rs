@@ -4,6 +4,7 @@
 
 pub mod client;
 pub mod ledger;
+pub mod measure;
 pub mod process;
 pub mod recorder;
 pub mod workload;
