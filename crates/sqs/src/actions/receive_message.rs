@@ -100,7 +100,8 @@ impl<'a> ReceiveMessage<'a> {
         })
     }
 
-    /// AWS takes the id on standard queues without complaint, and clients rely on that.
+    /// AWS takes the id on standard queues without complaint (awspring/spring-cloud-aws#529), where
+    /// older Spring clients send it.
     fn attempt_id(&self, facts: QueueFacts) -> Result<Option<ReceiveAttemptId<'_>>, SqsError> {
         let id = self.wire.receive_request_attempt_id.as_deref();
         id.filter(|_| facts.fifo)
