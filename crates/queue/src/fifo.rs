@@ -169,10 +169,7 @@ impl Fifo {
         for _ in 0..count {
             let popped = self.change_waiting(slot, |group| group.waiting.pop());
             let (name, sent_at) = popped.expect("the group was asked for as many as it has");
-            let unread = Held {
-                group: slot,
-                ..Held::unread(sent_at, now)
-            };
+            let unread = Held::unread(sent_at, now).in_group(slot);
             let held = unread.received(now, visible_at);
             self.held.insert(name, held);
             self.group_mut(slot).received.push_back(name);
@@ -210,8 +207,10 @@ impl Fifo {
             self.drop_expired(now, horizon, budget);
         }
         ready.sort_unstable();
-        for (_, _, slot) in ready {
-            if self.groups.get(slot as usize).is_some_and(Option::is_some) {
+        for (_, name, slot) in ready {
+            // Only its head makes a group ready; one behind it must not bring the turn forward.
+            let group = self.groups.get(slot as usize).and_then(Option::as_ref);
+            if group.is_some_and(|group| group.filed_head == name) {
                 self.refile(slot, now, false);
             }
         }

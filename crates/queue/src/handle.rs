@@ -27,7 +27,7 @@ pub struct ReceiptHandle {
     pub queue: QueueId,
     /// The message.
     pub name: Name,
-    /// Which receive of the message this was, counted from one.
+    /// Which receive of the message this was, counted from one; those taken back count here.
     pub receive_number: u32,
     /// T of the receive: the 12 hours of total visibility timeout count from here.
     pub received_at: u64,

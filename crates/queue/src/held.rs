@@ -20,61 +20,112 @@ pub(crate) struct Held {
     pub sent_at: u64,
     /// T from which the message is visible.
     pub visible_at: u64,
-    /// T of the first receive; zero before.
-    pub first_received_at: u64,
+    /// T of the first counted receive, after `sent_at` less the most that rounding adds to it; 49
+    /// days fit, and retention is at most 14.
+    first_received_after: u32,
+    /// Receives that count.
     pub receive_count: u32,
+    /// Receives that were taken back.
+    returned: u32,
     /// FIFO: the slot of its message group.
     pub group: u32,
 }
 
+/// How far a standard queue's stamp may lie after the send.
+pub(crate) const STAMP_MS: u64 = 4_000;
+
 impl Held {
     /// A message that was not received yet.
     pub fn unread(sent_at: u64, visible_at: u64) -> Self {
+        let (first_received_after, receive_count, returned, group) = (0, 0, 0, 0);
         Self {
             sent_at,
             visible_at,
-            first_received_at: 0,
-            receive_count: 0,
-            group: 0,
+            first_received_after,
+            receive_count,
+            returned,
+            group,
         }
     }
 
     /// The same message after one more receive.
     pub fn received(self, now: u64, visible_at: u64) -> Self {
-        let first_received_at = if self.receive_count == 0 {
-            now
-        } else {
-            self.first_received_at
+        let first_received_after = match self.receive_count {
+            0 => u32::try_from(now.saturating_sub(self.base())).unwrap_or(u32::MAX),
+            _ => self.first_received_after,
         };
-        // A count that could not grow would let a stale handle match; 2^32 receives take years.
         let receive_count = self.receive_count.saturating_add(1);
         Self {
             visible_at,
-            first_received_at,
+            first_received_after,
             receive_count,
             ..self
         }
+    }
+
+    /// The same message with another end of its visibility timeout.
+    pub fn visible_from(self, visible_at: u64) -> Self {
+        Self { visible_at, ..self }
+    }
+
+    /// The same message in the message group of a slot.
+    pub fn in_group(self, group: u32) -> Self {
+        Self { group, ..self }
+    }
+
+    /// The same message with its latest receive taken back. Its receive number stays used, so that
+    /// the handle of that receive never passes for a later one's.
+    pub fn returned_unread(self, now: u64) -> Self {
+        let receive_count = self.receive_count.saturating_sub(1);
+        let returned = self.returned.saturating_add(1);
+        Self {
+            visible_at: now,
+            receive_count,
+            returned,
+            ..self
+        }
+    }
+
+    /// T of the first receive that counts.
+    pub fn first_received_at(self) -> u64 {
+        self.base() + u64::from(self.first_received_after)
+    }
+
+    /// Which receive the latest one was, those taken back included.
+    pub fn receive_number(self) -> u32 {
+        self.receive_count.saturating_add(self.returned)
     }
 
     /// Whether `handle` is of the latest receive and its visibility timeout still runs.
     pub fn is_held_by(self, handle: &ReceiptHandle, now: u64) -> bool {
-        self.receive_count == handle.receive_number && self.visible_at > now
+        self.receive_number() == handle.receive_number && self.visible_at > now
     }
 
-    /// The same message with its latest receive taken back.
-    pub fn returned_unread(self, now: u64) -> Self {
-        let receive_count = self.receive_count.saturating_sub(1);
-        let first_received_at = if receive_count == 0 {
-            0
-        } else {
-            self.first_received_at
-        };
-        Self {
-            visible_at: now,
-            first_received_at,
-            receive_count,
-            ..self
-        }
+    fn is_delayed(self) -> bool {
+        self.receive_number() == 0
+    }
+
+    fn base(self) -> u64 {
+        self.sent_at.saturating_sub(STAMP_MS)
+    }
+
+    fn write(self, writer: &mut Writer) {
+        writer.number(self.sent_at);
+        writer.number(self.visible_at);
+        writer.number(u64::from(self.first_received_after));
+        writer.number(u64::from(self.receive_count));
+        writer.number(u64::from(self.returned));
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            sent_at: reader.number("sent at")?,
+            visible_at: reader.number("visible at")?,
+            first_received_after: reader.small("first received at")?,
+            receive_count: reader.small("receive count")?,
+            returned: reader.small("receives taken back")?,
+            group: 0,
+        })
     }
 }
 
@@ -136,10 +187,10 @@ impl HeldMessages {
 
     /// The counter a message stands in while its deadline is ahead.
     fn waiting_counter(&mut self, held: Held) -> Option<&mut u64> {
-        match (held.visible_at > self.settled_at, held.receive_count) {
+        match (held.visible_at > self.settled_at, held.is_delayed()) {
             (false, _) => None,
-            (true, 0) => Some(&mut self.delayed),
-            (true, _) => Some(&mut self.in_flight),
+            (true, true) => Some(&mut self.delayed),
+            (true, false) => Some(&mut self.in_flight),
         }
     }
 
@@ -173,7 +224,7 @@ impl HeldMessages {
         self.passed(now).fold(
             (self.in_flight, self.delayed),
             |(in_flight, delayed), (_, name)| match self.by_name.get(&name) {
-                Some(held) if held.receive_count == 0 => (in_flight, delayed - 1),
+                Some(held) if held.is_delayed() => (in_flight, delayed - 1),
                 _ => (in_flight - 1, delayed),
             },
         )
@@ -216,9 +267,10 @@ impl HeldMessages {
             return Err("every held message is in both orders");
         }
         let ahead = |unread: bool| {
-            let counted = self.by_name.values().filter(|held| {
-                held.visible_at > self.settled_at && (held.receive_count == 0) == unread
-            });
+            let counted = self
+                .by_name
+                .values()
+                .filter(|held| held.visible_at > self.settled_at && held.is_delayed() == unread);
             counted.count() as u64
         };
         let counted = self.delayed == ahead(true) && self.in_flight == ahead(false);
@@ -233,10 +285,7 @@ impl HeldMessages {
         writer.length(self.by_name.len());
         for (name, held) in &self.by_name {
             writer.number(name.bits());
-            writer.number(held.sent_at);
-            writer.number(held.visible_at);
-            writer.number(held.first_received_at);
-            writer.number(u64::from(held.receive_count));
+            held.write(writer);
         }
     }
 
@@ -271,12 +320,5 @@ const FIRST_NAME: PackedName = PackedName::FIRST;
 fn read_held(reader: &mut Reader<'_>) -> Result<(PackedName, Held), DecodeError> {
     let name = PackedName::from_bits(reader.number("held name")?)
         .ok_or(DecodeError::Impossible("held name"))?;
-    let held = Held {
-        sent_at: reader.number("sent at")?,
-        visible_at: reader.number("visible at")?,
-        first_received_at: reader.number("first received at")?,
-        receive_count: reader.small("receive count")?,
-        group: 0,
-    };
-    Ok((name, held))
+    Ok((name, Held::read(reader)?))
 }

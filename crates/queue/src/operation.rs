@@ -16,6 +16,8 @@ use crate::partition::Applied;
 use crate::reply::Reply;
 use crate::slice::Slice;
 
+pub(crate) use receive::is_repeatable;
+
 /// Where and when a command is applied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Site {

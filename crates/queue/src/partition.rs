@@ -302,6 +302,13 @@ impl Partition {
             .is_some_and(|slice| slice.has_candidate(now))
     }
 
+    /// Whether a receive at `now` with this `ReceiveRequestAttemptId` would hand out again what the
+    /// attempt did: such a receive is worth proposing without any other candidate.
+    pub fn is_repeatable(&self, queue: QueueId, attempt_id: &str, now: u64) -> bool {
+        self.slice(queue)
+            .is_some_and(|slice| operation::is_repeatable(slice, attempt_id, now))
+    }
+
     /// Whether the slice has as many messages in flight as it may; then it has no candidate, and a
     /// short poll of a standard queue is answered [`Reply::OverInFlightLimit`] without a proposal.
     pub fn is_over_in_flight_limit(&self, queue: QueueId, now: u64) -> bool {

@@ -9,12 +9,9 @@
 //! four seconds late and never early.
 
 use crate::codec::{DecodeError, Reader, Writer};
-use crate::held::{HELD_BYTES, Held, HeldMessages};
+use crate::held::{HELD_BYTES, Held, HeldMessages, STAMP_MS};
 use crate::ids::PackedName;
 use crate::runs::{RUN_BYTES, Runs};
-
-/// How far a stamp may lie after the send.
-const STAMP_MS: u64 = 4_000;
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -5,7 +5,6 @@
 
 use super::Site;
 use crate::command::VisibilityChange;
-use crate::held::Held;
 use crate::reply::{ChangeVisibilityError, Reply};
 use crate::slice::{Messages, Slice};
 
@@ -38,16 +37,12 @@ fn change_visibility(
     {
         return Err(ChangeVisibilityError::HandleExpired);
     }
-    // A receive that was taken back never was.
-    if handle.receive_number > held.receive_count {
-        return Err(ChangeVisibilityError::NotAvailable);
-    }
     let visible_at = now.saturating_add(change.timeout_ms);
     let latest = handle.received_at.saturating_add(TOTAL_TIMEOUT_MS);
     if change.timeout_ms > 0 && visible_at > latest {
         return Err(ChangeVisibilityError::TotalTimeoutTooLong);
     }
-    let held = Held { visible_at, ..held };
+    let held = held.visible_from(visible_at);
     match &mut slice.messages {
         Messages::Standard(standard) => standard.held_mut().replace(name, held),
         Messages::Fifo(fifo) => fifo.replace(name, held, now),

@@ -64,38 +64,49 @@ fn receive_fifo(
     deliveries
 }
 
-/// Hands out what the attempt `id` did, under the same handles, if all of it is still in flight as
-/// the attempt left it.
+/// Hands out what the attempt `id` did, under the same handles.
 fn repeat(fifo: &mut Fifo, site: &Site, id: &str, visible_at: u64) -> Option<Vec<Delivery>> {
+    let now = site.applied.now;
+    for (name, held) in still_held(fifo, id, now)? {
+        fifo.replace(name, held.visible_from(visible_at), now);
+    }
+    fifo.attempts.renew(id, visible_at);
+    fifo.attempts.deliveries(id).map(<[Delivery]>::to_vec)
+}
+
+/// Whether a receive with the attempt id `id` would hand out again what the attempt did.
+pub(crate) fn is_repeatable(slice: &Slice, id: &str, now: u64) -> bool {
+    match &slice.messages {
+        Messages::Standard(_) => false,
+        Messages::Fifo(fifo) => still_held(fifo, id, now).is_some(),
+    }
+}
+
+/// The messages of the attempt `id`, if all of them are in flight as the attempt left them.
+fn still_held(fifo: &Fifo, id: &str, now: u64) -> Option<Vec<(PackedName, Held)>> {
     let deliveries = fifo.attempts.deliveries(id)?;
     let still_held = |delivery: &Delivery| {
         let name = PackedName::from_name(delivery.name)?;
         let held = fifo.held().get(name)?;
-        let unchanged = held.receive_count == delivery.receive_count
-            && held.visible_at == delivery.deadline
-            && held.visible_at > site.applied.now;
-        unchanged.then_some((name, Held { visible_at, ..held }))
+        let unchanged =
+            held.is_held_by(&delivery.receipt, now) && held.visible_at == delivery.deadline;
+        unchanged.then_some((name, held))
     };
-    let renewed: Vec<_> = deliveries.iter().map(still_held).collect::<Option<_>>()?;
-    for (name, held) in renewed {
-        fifo.replace(name, held, site.applied.now);
-    }
-    fifo.attempts.renew(id, visible_at);
-    fifo.attempts.deliveries(id).map(<[Delivery]>::to_vec)
+    deliveries.iter().map(still_held).collect()
 }
 
 fn delivery(site: &Site, name: PackedName, held: Held, sequence: Option<u64>) -> Delivery {
     Delivery {
         name: name.name(),
         receive_count: held.receive_count,
-        first_received_at: held.first_received_at,
+        first_received_at: held.first_received_at(),
         deadline: held.visible_at,
         sequence,
         receipt: ReceiptHandle {
             partition: site.partition,
             queue: site.queue,
             name: name.name(),
-            receive_number: held.receive_count,
+            receive_number: held.receive_number(),
             received_at: site.applied.now,
             deadline: held.visible_at,
         },

@@ -3,12 +3,12 @@
 //! Everything that apply depends on is written and nothing else: replicas that applied the same
 //! entries write the same bytes, however they came by their state.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{Applied, Hosted, Partition, Tombstone};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::command::LATEST_T;
-use crate::ids::{INDEX_LIMIT, QueueId};
+use crate::ids::INDEX_LIMIT;
 use crate::requests::Requests;
 use crate::slice::Slice;
 
@@ -127,16 +127,16 @@ impl Partition {
     /// Each message exists once, and none comes from an entry yet to be applied.
     fn check_names(&self) -> Result<(), &'static str> {
         let live = self.live_runs();
-        let mut owners: BTreeMap<QueueId, u64> = BTreeMap::new();
-        for (queue, hosted) in &self.slices {
-            let counts = hosted.slice.counts(hosted.slice.held().settled_at());
-            owners.insert(*queue, counts.visible + counts.in_flight + counts.delayed);
+        let mut held = 0;
+        for Hosted { slice, .. } in self.slices.values() {
+            let counts = slice.counts(slice.held().settled_at());
+            held += counts.visible + counts.in_flight + counts.delayed;
         }
         let messages: u64 = live
             .iter()
             .map(|run| run.entries * u64::from(run.count))
             .sum();
-        if messages != owners.values().sum::<u64>() {
+        if messages != held {
             return Err("the live runs are the slices' messages");
         }
         let last = live

@@ -1,0 +1,11 @@
+//! The machine from outside: stories, a naive model, replays, pinned encodings and memory.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "these are tests; clippy sees only the functions marked so"
+)]
+
+mod fifo;
+mod partition;
+mod standard;
+mod support;
