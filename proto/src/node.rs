@@ -97,6 +97,9 @@ pub struct AppendResponse {
     /// the follower's wall clock, milliseconds since the epoch
     #[prost(uint64, tag = "5")]
     pub wall_clock_ms: u64,
+    /// what the follower believes T to be; 0: heard none since its start
+    #[prost(uint64, tag = "6")]
+    pub believed_time_ms: u64,
     #[prost(oneof = "append_response::Result", tags = "1, 2, 3, 4")]
     pub result: ::core::option::Option<append_response::Result>,
 }
@@ -793,12 +796,15 @@ pub struct Answer {
     /// the machine's own versioned encoding
     #[prost(bytes = "bytes", tag = "1")]
     pub reply: ::prost::bytes::Bytes,
-    /// of a receive: stored bodies, one per delivery; empty: gone meanwhile
+    /// of a receive: one per delivery; what was deleted meanwhile is left out
     #[prost(bytes = "bytes", repeated, tag = "2")]
     pub bodies: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     /// the partition's T when the command was applied
     #[prost(uint64, tag = "3")]
     pub now_ms: u64,
+    /// of a receive: T of each send, one per delivery
+    #[prost(uint64, repeated, tag = "4")]
+    pub sent_at_ms: ::prost::alloc::vec::Vec<u64>,
 }
 /// The command may or may not take effect: try again with the same request id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -825,6 +831,8 @@ pub struct ParkRequest {
     pub command: ::prost::bytes::Bytes,
     #[prost(uint64, tag = "3")]
     pub wait_ms: u64,
+    #[prost(uint64, tag = "4")]
+    pub budget_ms: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CountsRequest {
@@ -856,6 +864,8 @@ pub struct Counts {
     pub in_flight: u64,
     #[prost(uint64, tag = "3")]
     pub delayed: u64,
+    #[prost(uint64, optional, tag = "4")]
+    pub oldest_sent_at_ms: ::core::option::Option<u64>,
 }
 /// A control-plane command for the metadata leader. `command` is the machine's own versioned encoding.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

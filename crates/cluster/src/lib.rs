@@ -1,1 +1,33 @@
-//! Being written.
+//! This node's part in the cluster: router, hosted partitions, control plane, clock.
+//!
+//! A request enters through [`Node`]: `queues` for queues themselves, `messages` for their messages.
+//! The router finds the partition's leader, here or one hop away; the partition's task proposes
+//! commands and answers from what apply returns.
+//!
+//! What it promises: a command keeps its request id and partition on every attempt; an answer means
+//! that a quorum has the command on disk and it was applied; a long poll costs no log entry while
+//! there is nothing to receive.
+//!
+//! What is absent: the SQS protocol (gateway), consensus (raft), files (storage, behind raft).
+
+mod calls;
+mod catalogue;
+mod clock;
+mod control;
+mod driver;
+mod machines;
+mod messages;
+mod node;
+mod partition;
+mod ports;
+mod queues;
+mod router;
+
+pub use catalogue::{Catalogue, CatalogueCopy, CopyUpdate, MemoryCopy};
+pub use control::{ControlPlane, ControlUnavailable};
+pub use messages::{HandleError, Outgoing, ReceiveError, ReceiveRequest, Received};
+pub use node::{Node, NodeParts, NodeSettings, StartError};
+pub use partition::{HostLimits, PartitionHandle};
+pub use ports::{Clock, Entropy, SystemClock, SystemEntropy};
+pub use queues::ControlError;
+pub use router::{CallError, Router};

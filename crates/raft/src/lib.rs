@@ -17,6 +17,7 @@
 mod checkpoint;
 mod codec;
 mod config;
+mod forwarding;
 mod group;
 mod leaders;
 mod log_store;
@@ -30,7 +31,10 @@ mod state_machine;
 mod types;
 
 pub use config::RaftConfig;
+pub use forwarding::{NodeCalls, PeerError};
 pub use group::{Applied, Barrier, Group, Leadership, ProposeError, Submitted};
+/// A run of live bodies, as [`Machine::live_runs`] gives them; and why a body cannot be read.
+pub use hikyaku_storage::{LiveRun, ReadError};
 pub use machine::{GroupClock, Machine, MachineError};
 pub use net::{BoxedStream, Net, Peers};
 pub use node::{GroupSpec, OpenGroupError, RaftNode};

@@ -32,15 +32,20 @@ pub struct MachineError(pub String);
 ///
 /// Called on every append request, so it must be cheap and must not block.
 pub trait GroupClock: Send + Sync + 'static {
-    /// The leader's T now, milliseconds; sent along with every append request. 0 when not known.
+    /// The leader's T now, milliseconds; sent along with every append request. 0 when this replica
+    /// does not lead or does not know T yet.
     fn leader_time_ms(&self) -> u64;
 
     /// A leader's T was just heard.
     fn heard_leader_time(&self, time_ms: u64);
 
-    /// The wall clock of another voter's node, as it was half a round trip ago.
-    fn heard_wall_clock(&self, node: u64, wall_clock_ms: u64);
+    /// What this replica believes T to be, for the leader to hear. 0 when it has heard none since
+    /// its start.
+    fn believed_time_ms(&self) -> u64;
 
     /// This node's wall clock, milliseconds since the epoch.
     fn wall_clock_ms(&self) -> u64;
+
+    /// A follower answered: its wall clock, and what it believes T to be (0: nothing).
+    fn heard_follower(&self, node: u64, wall_clock_ms: u64, believed_time_ms: u64);
 }

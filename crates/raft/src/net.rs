@@ -136,6 +136,10 @@ impl Peers {
         Some(channel.clone())
     }
 
+    pub(crate) fn net(&self) -> &Arc<dyn Net> {
+        &self.net
+    }
+
     /// All node ids known.
     pub fn nodes(&self) -> Vec<u64> {
         self.known

@@ -165,7 +165,8 @@ impl RaftNetworkV2<TypeConfig> for Link {
         let answer = self
             .call(RPCTypes::AppendEntries, &option, client.append(request))
             .await?;
-        self.clock.heard_wall_clock(self.node, answer.wall_clock_ms);
+        self.clock
+            .heard_follower(self.node, answer.wall_clock_ms, answer.believed_time_ms);
         use wire::append_response::Result as Answer;
         Ok(match answer.result {
             Some(Answer::Success(_)) => AppendEntriesResponse::Success,

@@ -4,13 +4,13 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hikyaku_proto::node::raft_server::RaftServer;
 use hikyaku_storage::{GroupId, Log, Work};
 use openraft::async_runtime::WatchReceiver;
 use openraft::{Config, ServerState};
 use tokio::task::JoinHandle;
 
 use crate::config::{RaftConfig, RaftConfigError};
+use crate::forwarding::{NodeCalls, NodeService};
 use crate::group::{Group, GroupCore, Leadership};
 use crate::log_store::LogStore;
 use crate::machine::{GroupClock, Machine};
@@ -132,9 +132,28 @@ impl RaftNode {
         self.own(tokio::spawn(run));
     }
 
-    /// The service that answers other nodes' replicas.
-    pub fn service(&self) -> RaftServer<RaftService> {
-        RaftService::server(self.directory.clone())
+    /// Answers other nodes on `address` until the node is stopped.
+    pub async fn serve(&self, address: String, calls: Arc<dyn NodeCalls>) -> io::Result<()> {
+        let incoming = self.opener.peers.net().listen(address).await?;
+        let server = tonic::transport::Server::builder()
+            .add_service(RaftService::server(self.directory.clone()))
+            .add_service(NodeService::server(calls));
+        self.own(tokio::spawn(async move {
+            if let Err(error) = server.serve_with_incoming(incoming).await {
+                tracing::error!(%error, "peers are no longer answered");
+            }
+        }));
+        Ok(())
+    }
+
+    /// Whether the log takes new message bodies; entries without bodies fit its reserve.
+    pub fn has_room(&self) -> bool {
+        self.log.has_room()
+    }
+
+    /// The other nodes.
+    pub fn peers(&self) -> &Peers {
+        &self.opener.peers
     }
 
     /// Stops all groups: a last checkpoint each, so that the next start replays nothing.

@@ -114,9 +114,11 @@ impl RaftRpc for RaftService {
             }
         };
         let wall_clock_ms = core.clock.wall_clock_ms();
+        let believed_time_ms = core.clock.believed_time_ms();
         Ok(Response::new(wire::AppendResponse {
             result: Some(result),
             wall_clock_ms,
+            believed_time_ms,
         }))
     }
 

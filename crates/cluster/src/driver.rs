@@ -1,0 +1,211 @@
+//! What the metadata leader does beside answering: found the cluster, drive descriptors to their
+//! partitions, keep house.
+//!
+//! Everything here may be repeated without harm, so a new leader just starts over from the
+//! replicated state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use hikyaku_metadata::{ClusterRecord, Command, DescriptorDelivered, Envelope, Found, NodeRecord};
+use hikyaku_queue::{Descriptor, Operation, PartitionId, RequestId};
+use hikyaku_raft::Leadership;
+use tokio::sync::watch;
+
+use crate::control::ControlPlane;
+use crate::ports::Entropy;
+use crate::router::{CallError, Request, Router};
+
+/// How often deliveries and housekeeping are looked at when nothing calls for it.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Deliveries under way at once.
+const DELIVERIES_AT_ONCE: usize = 16;
+
+/// Deliveries taken from the pending set at once.
+const DELIVERIES_PER_ROUND: usize = 1_024;
+
+/// How long the driver's own commands may stay on their way, in T.
+const BUDGET_MS: u64 = 20_000;
+
+/// The number of the first key that seals receipt handles.
+const FIRST_HANDLE_KEY: u32 = 1;
+
+/// What founding needs to know.
+pub struct Founding {
+    /// How many partitions the cluster gets, for ever.
+    pub partitions: u32,
+    /// The founding nodes and their peer addresses.
+    pub nodes: Vec<(u64, String)>,
+}
+
+/// The metadata leader's duties. Runs on every node, acts only where the leader is.
+pub struct Driver {
+    control: Arc<ControlPlane>,
+    router: Arc<Router>,
+    entropy: Arc<dyn Entropy>,
+    founding: Founding,
+}
+
+impl Driver {
+    /// Prepares the duties.
+    pub fn new(
+        control: Arc<ControlPlane>,
+        router: Arc<Router>,
+        entropy: Arc<dyn Entropy>,
+        founding: Founding,
+    ) -> Self {
+        Self {
+            control,
+            router,
+            entropy,
+            founding,
+        }
+    }
+
+    /// Runs until `stop` is true.
+    pub async fn run(self, mut stop: watch::Receiver<bool>) {
+        let mut leadership = self.control.group().watch_leadership();
+        let mut applied = self.control.group().watch_applied();
+        let mut serving = false;
+        loop {
+            let now: Leadership = *leadership.borrow_and_update();
+            if now.serving != serving {
+                serving = now.serving;
+                self.control.set_serving(serving);
+                tracing::info!(serving, term = now.term, "metadata leadership");
+            }
+            applied.borrow_and_update();
+            let work = async {
+                if serving {
+                    self.found().await;
+                    self.deliver().await;
+                    self.keep_house().await;
+                }
+            };
+            // Work left half done is found again in the replicated state.
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return,
+                () = work => {}
+                changed = leadership.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    leadership.mark_changed();
+                    continue;
+                }
+            }
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return,
+                changed = leadership.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    leadership.mark_changed();
+                }
+                changed = applied.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+                () = tokio::time::sleep(INTERVAL) => {}
+            }
+        }
+    }
+
+    async fn found(&self) {
+        if self
+            .control
+            .group()
+            .with_machine(|machine| machine.0.cluster().is_some())
+        {
+            return;
+        }
+        let mut secret = [0; 64];
+        self.entropy.fill(&mut secret);
+        let nodes = self.founding.nodes.iter();
+        let record = ClusterRecord {
+            cluster_id: self.entropy.draw_u128(),
+            partitions: self.founding.partitions,
+            handle_keys: vec![(FIRST_HANDLE_KEY, secret)],
+            nodes: nodes
+                .map(|(node, address)| NodeRecord {
+                    node: *node,
+                    address: address.clone(),
+                })
+                .collect(),
+        };
+        let cluster = record.cluster_id;
+        if self.execute(Command::Found(Found(record))).await {
+            tracing::info!(cluster = format_args!("{cluster:032x}"), "cluster founded");
+        }
+    }
+
+    async fn deliver(&self) {
+        let pending: Vec<(Descriptor, PartitionId)> =
+            self.control.group().with_machine(|machine| {
+                let pending = machine.0.pending_deliveries().take(DELIVERIES_PER_ROUND);
+                pending
+                    .map(|(descriptor, partition)| (descriptor.clone(), partition))
+                    .collect()
+            });
+        futures_util::stream::iter(pending)
+            .map(|(descriptor, partition)| self.deliver_one(descriptor, partition))
+            .buffer_unordered(DELIVERIES_AT_ONCE)
+            .collect::<()>()
+            .await;
+    }
+
+    async fn deliver_one(&self, descriptor: Descriptor, partition: PartitionId) {
+        let (queue, version) = (descriptor.id, descriptor.version);
+        let request = Request {
+            partition,
+            queue,
+            descriptor_version: version,
+            operation: Operation::PutDescriptor(descriptor),
+            bodies: Vec::new(),
+            wait: Duration::ZERO,
+        };
+        match self.router.call(request).await {
+            // A slice that is gone needs no descriptor any more.
+            Ok(_) | Err(CallError::QueueGone) => {
+                let delivered = DescriptorDelivered {
+                    queue,
+                    version,
+                    partition,
+                };
+                self.execute(Command::DescriptorDelivered(delivered)).await;
+            }
+            Err(error) => {
+                tracing::warn!(?queue, version, partition = partition.0, %error, "descriptor not delivered yet");
+            }
+        }
+    }
+
+    async fn keep_house(&self) {
+        let Some(now_ms) = self.control.now_ms() else {
+            return;
+        };
+        if self
+            .control
+            .group()
+            .with_machine(|machine| machine.0.housekeeping_due(now_ms))
+        {
+            self.execute(Command::Housekeep).await;
+        }
+    }
+
+    /// Whether the command was applied here. If not, another leader does the duty.
+    async fn execute(&self, command: Command) -> bool {
+        let Some(now_ms) = self.control.now_ms() else {
+            return false;
+        };
+        let envelope = Envelope {
+            request_id: RequestId(self.entropy.draw_u128()),
+            not_after: now_ms + BUDGET_MS,
+            command,
+        };
+        self.control.execute_here(&envelope).await.is_ok()
+    }
+}

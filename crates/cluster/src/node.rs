@@ -1,0 +1,277 @@
+//! This node's part in the cluster: its replicas and the tasks around them, started and stopped in
+//! order.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hikyaku_metadata::Metadata;
+use hikyaku_queue::{Partition, PartitionId};
+use hikyaku_raft::{Group, GroupSpec, OpenGroupError, ProposeError, RaftNode};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::calls::LocalCalls;
+use crate::catalogue::{Catalogue, CatalogueCopy};
+use crate::clock::PartitionClock;
+use crate::control::{BarrierDescriptors, ControlPlane};
+use crate::driver::{Driver, Founding};
+use crate::machines::{METADATA_GROUP, MetadataMachine, PartitionMachine, group_of};
+use crate::partition::{Host, HostLimits, HostParts, PartitionHandle};
+use crate::ports::{Clock, Entropy};
+use crate::router::Router;
+
+/// What this node is and whom it belongs to.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// This node's id, minted into its volume.
+    pub node: u64,
+    /// The founding nodes and their peer addresses, this one included.
+    pub founders: Vec<(u64, String)>,
+    /// Where other nodes reach this one; `None` for a node alone.
+    pub peer_listen: Option<String>,
+    /// How many partitions the cluster has; decided at founding.
+    pub partitions: u32,
+    /// Bounds of each hosted partition.
+    pub limits: HostLimits,
+    /// How long a request waits for a leader before the caller sees an error.
+    pub request_budget: Duration,
+}
+
+/// What a node is made of.
+pub struct NodeParts {
+    /// The replicas of this node, over its log and its network.
+    pub raft: Arc<RaftNode>,
+    /// The machine's clocks.
+    pub clock: Arc<dyn Clock>,
+    /// Where identities come from.
+    pub entropy: Arc<dyn Entropy>,
+    /// Where the copy of the catalogue is kept.
+    pub catalogue: Arc<dyn CatalogueCopy>,
+}
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A group cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenGroupError),
+    /// A group cannot be founded.
+    #[error("cannot found group {group}: {source}")]
+    Found {
+        /// The group.
+        group: u64,
+        /// Why.
+        source: ProposeError,
+    },
+    /// The peers' listener cannot be opened.
+    #[error("cannot listen for peers on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A running node.
+pub struct Node {
+    settings: NodeSettings,
+    raft: Arc<RaftNode>,
+    router: Arc<Router>,
+    control: Arc<ControlPlane>,
+    catalogue: Arc<Catalogue>,
+    entropy: Arc<dyn Entropy>,
+    stop: watch::Sender<bool>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Node {
+    /// Opens all replicas and starts to serve. Founds the groups if this is the first founder and
+    /// nothing is there yet.
+    pub async fn start(settings: NodeSettings, parts: NodeParts) -> Result<Arc<Self>, StartError> {
+        let stop = watch::Sender::new(false);
+        let mut tasks = JoinSet::new();
+        let raft = parts.raft;
+        let catalogue = Arc::new(Catalogue::open(parts.catalogue));
+        let metadata_clock = Arc::new(PartitionClock::new(Arc::clone(&parts.clock)));
+        let spec = GroupSpec {
+            group: METADATA_GROUP,
+            replica: settings.node,
+            clock: Arc::clone(&metadata_clock) as _,
+        };
+        let metadata: Group<MetadataMachine> = raft
+            .open_group(spec, || MetadataMachine(Metadata::new()))
+            .await?;
+        let control = Arc::new(ControlPlane::new(
+            settings.node,
+            metadata.clone(),
+            metadata_clock,
+            raft.peers().clone(),
+            Arc::clone(&parts.entropy),
+            Arc::clone(&catalogue),
+            settings.request_budget,
+        ));
+        tasks.spawn(follow(
+            Arc::clone(&catalogue),
+            metadata.clone(),
+            stop.subscribe(),
+        ));
+
+        let mut handles = Vec::new();
+        let mut groups = Vec::new();
+        for number in 0..settings.partitions {
+            let partition = PartitionId(number);
+            let clock = Arc::new(PartitionClock::new(Arc::clone(&parts.clock)));
+            let spec = GroupSpec {
+                group: group_of(partition),
+                replica: settings.node,
+                clock: Arc::clone(&clock) as _,
+            };
+            let group = raft
+                .open_group(spec, move || PartitionMachine(Partition::new(partition)))
+                .await?;
+            groups.push(group.clone());
+            let parts = HostParts {
+                partition,
+                group,
+                raft: Arc::clone(&raft),
+                clock,
+                entropy: Arc::clone(&parts.entropy),
+                descriptors: Arc::new(BarrierDescriptors(Arc::clone(&control))),
+                limits: settings.limits,
+            };
+            let (handle, serve) = Host::start(parts, stop.subscribe());
+            tasks.spawn(serve);
+            handles.push(handle);
+        }
+        let router = Arc::new(Router::new(
+            settings.node,
+            handles,
+            raft.peers().clone(),
+            Arc::clone(&parts.entropy),
+            settings.request_budget,
+        ));
+        if let Some(address) = &settings.peer_listen {
+            let calls = Arc::new(LocalCalls::new(Arc::clone(&router), Arc::clone(&control)));
+            let listening = raft.serve(address.clone(), calls).await;
+            listening.map_err(|source| StartError::Listen {
+                address: address.clone(),
+                source,
+            })?;
+        }
+        found_groups(&settings, &metadata, &groups).await?;
+        let founding = Founding {
+            partitions: settings.partitions,
+            nodes: settings.founders.clone(),
+        };
+        let driver = Driver::new(
+            Arc::clone(&control),
+            Arc::clone(&router),
+            Arc::clone(&parts.entropy),
+            founding,
+        );
+        tasks.spawn(driver.run(stop.subscribe()));
+        raft.start_maintenance();
+        Ok(Arc::new(Self {
+            settings,
+            raft,
+            router,
+            control,
+            catalogue,
+            entropy: parts.entropy,
+            stop,
+            tasks: Mutex::new(tasks),
+        }))
+    }
+
+    /// This node's id.
+    pub fn id(&self) -> u64 {
+        self.settings.node
+    }
+
+    /// This node's copy of the catalogue.
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    /// The control plane.
+    pub fn control(&self) -> &ControlPlane {
+        &self.control
+    }
+
+    /// The way to partition leaders.
+    pub fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// Where identities are drawn from.
+    pub fn entropy(&self) -> &dyn Entropy {
+        &*self.entropy
+    }
+
+    /// Hosted partitions.
+    pub fn partitions(&self) -> &[PartitionHandle] {
+        self.router.partitions()
+    }
+
+    /// Whether requests can be answered: the cluster is founded and known here, and a metadata leader
+    /// is known. A single leaderless partition does not make a node unready.
+    pub fn is_ready(&self) -> bool {
+        let leader_known = self.control.group().leadership().leader_node.is_some();
+        leader_known && self.catalogue.cluster().is_some() && !*self.stop.borrow()
+    }
+
+    /// Stops serving, then the replicas, in this order, so that nothing is cut off half-way.
+    pub async fn stop(&self) {
+        self.stop.send_replace(true);
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("no panic under this lock"));
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a task died before the stop");
+            }
+        }
+        self.raft.stop().await;
+    }
+}
+
+async fn follow(
+    catalogue: Arc<Catalogue>,
+    metadata: Group<MetadataMachine>,
+    mut stop: watch::Receiver<bool>,
+) {
+    tokio::select! {
+        () = catalogue.follow(metadata) => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+}
+
+/// The first founder founds; the others hear of it from the first leader.
+async fn found_groups(
+    settings: &NodeSettings,
+    metadata: &Group<MetadataMachine>,
+    partitions: &[Group<PartitionMachine>],
+) -> Result<(), StartError> {
+    let first = settings.founders.iter().map(|(node, _)| *node).min();
+    if first != Some(settings.node) {
+        return Ok(());
+    }
+    let voters: BTreeMap<u64, u64> = settings
+        .founders
+        .iter()
+        .map(|(node, _)| (*node, *node))
+        .collect();
+    let failed = |group| move |source| StartError::Found { group, source };
+    metadata
+        .found(voters.clone())
+        .await
+        .map_err(failed(METADATA_GROUP))?;
+    for group in partitions {
+        group
+            .found(voters.clone())
+            .await
+            .map_err(failed(group.id()))?;
+    }
+    Ok(())
+}

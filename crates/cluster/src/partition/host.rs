@@ -1,0 +1,528 @@
+//! The leader's task of one partition. See the module's head.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use hikyaku_queue::{
+    Command, Descriptor, Effects, Operation, Outcome, PartitionId, QueueId, Reply, RequestId,
+};
+use hikyaku_raft::{Applied, Group, Leadership, ProposeError, RaftNode};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use super::batch::next_batch;
+use super::handle::{PartitionHandle, deliveries_of, return_command};
+use super::parking::Parking;
+use super::{Answered, Call, SubmitError};
+use crate::clock::PartitionClock;
+use crate::machines::PartitionMachine;
+use crate::ports::Entropy;
+
+/// Entries under way per partition: the next is gathered while the last ones reach their quorum.
+const ENTRIES_IN_FLIGHT: usize = 4;
+
+/// Calls taken off the channel at once.
+const CALLS_AT_ONCE: usize = 1_024;
+
+/// How often housekeeping is considered, and the idle wake-up of the task.
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long housekeeping and descriptors may stay on their way, in T.
+const OWN_BUDGET_MS: u64 = 20_000;
+
+/// Bounds of one hosted partition.
+#[derive(Clone, Copy, Debug)]
+pub struct HostLimits {
+    /// Calls that may wait for the leader's task.
+    pub calls: usize,
+    /// Long polls parked at once; more are answered at once as if their wait were over.
+    pub parked_polls: usize,
+    /// Memory of the machine beyond which sends are refused, bytes.
+    pub state_bytes: usize,
+}
+
+impl Default for HostLimits {
+    fn default() -> Self {
+        Self {
+            calls: 16_384,
+            parked_polls: 100_000,
+            state_bytes: 1 << 30,
+        }
+    }
+}
+
+/// Where a leader gets a descriptor that its slice lacks: the metadata leader, behind a read barrier.
+pub trait DescriptorSource: Send + Sync + 'static {
+    /// The newest descriptor, deleted ones included while they are remembered. `Ok(None)`: no such
+    /// queue. `Err`: the metadata cannot be reached now.
+    fn descriptor(
+        &self,
+        queue: QueueId,
+    ) -> BoxFuture<'static, Result<Option<Descriptor>, MetadataUnreachable>>;
+}
+
+/// The metadata leader could not be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("the metadata cannot be reached")]
+pub struct MetadataUnreachable;
+
+type Proposal = BoxFuture<'static, (Result<Applied<Vec<Outcome>>, ProposeError>, Vec<Call>)>;
+type Fetch = BoxFuture<'static, (QueueId, Result<Option<Descriptor>, MetadataUnreachable>)>;
+
+/// The task's state. Built by [`Host::start`], owned by its task.
+pub struct Host {
+    partition: PartitionId,
+    group: Group<PartitionMachine>,
+    raft: Arc<RaftNode>,
+    clock: Arc<PartitionClock>,
+    entropy: Arc<dyn Entropy>,
+    descriptors: Arc<dyn DescriptorSource>,
+    limits: HostLimits,
+    calls: mpsc::Receiver<Call>,
+    leadership: watch::Receiver<Leadership>,
+    serving: bool,
+    waiting: VecDeque<Call>,
+    proposals: FuturesUnordered<Proposal>,
+    fetches: FuturesUnordered<Fetch>,
+    /// Calls that wait for their queue's descriptor.
+    stalled: BTreeMap<QueueId, Vec<Call>>,
+    parking: Parking,
+    housekeeping_at: Instant,
+}
+
+/// What a host needs of its node.
+pub struct HostParts {
+    /// The partition's number.
+    pub partition: PartitionId,
+    /// Its Raft group.
+    pub group: Group<PartitionMachine>,
+    /// The node's groups, asked for room on the disk.
+    pub raft: Arc<RaftNode>,
+    /// The partition's T.
+    pub clock: Arc<PartitionClock>,
+    /// Where request ids of the host's own commands come from.
+    pub entropy: Arc<dyn Entropy>,
+    /// Where descriptors come from.
+    pub descriptors: Arc<dyn DescriptorSource>,
+    /// Bounds.
+    pub limits: HostLimits,
+}
+
+impl Host {
+    /// The partition's handle, and the task that serves it until `stop` is true.
+    pub fn start(
+        parts: HostParts,
+        stop: watch::Receiver<bool>,
+    ) -> (PartitionHandle, impl Future<Output = ()> + Send + 'static) {
+        let (sender, calls) = mpsc::channel(parts.limits.calls);
+        let handle = PartitionHandle::new(
+            parts.partition,
+            sender,
+            parts.group.clone(),
+            Arc::clone(&parts.clock),
+            Arc::clone(&parts.entropy),
+        );
+        let host = Self {
+            partition: parts.partition,
+            leadership: parts.group.watch_leadership(),
+            group: parts.group,
+            raft: parts.raft,
+            clock: parts.clock,
+            entropy: parts.entropy,
+            descriptors: parts.descriptors,
+            limits: parts.limits,
+            calls,
+            serving: false,
+            waiting: VecDeque::new(),
+            proposals: FuturesUnordered::new(),
+            fetches: FuturesUnordered::new(),
+            stalled: BTreeMap::new(),
+            parking: Parking::default(),
+            housekeeping_at: Instant::now() + HOUSEKEEPING_INTERVAL,
+        };
+        (handle, host.run(stop))
+    }
+
+    async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        let mut arrived = Vec::with_capacity(CALLS_AT_ONCE);
+        self.observe_leadership();
+        loop {
+            let wake_at = self.wake_at();
+            // Every branch only takes something out of a queue that it owns: losing one loses
+            // nothing.
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => break,
+                count = self.calls.recv_many(&mut arrived, CALLS_AT_ONCE) => {
+                    if count == 0 {
+                        break;
+                    }
+                    for call in arrived.drain(..) {
+                        self.admit(call);
+                    }
+                }
+                Some((result, calls)) = self.proposals.next() => self.finish(result, calls),
+                Some((queue, descriptor)) = self.fetches.next() => self.fetched(queue, descriptor),
+                changed = self.leadership.changed() => {
+                    if changed.is_err() {
+                        break;
+                    }
+                    self.observe_leadership();
+                }
+                () = tokio::time::sleep_until(wake_at) => self.on_time(),
+            }
+            self.propose().await;
+        }
+        self.give_up(None);
+    }
+
+    fn observe_leadership(&mut self) {
+        let now = *self.leadership.borrow_and_update();
+        if now.serving && !self.serving {
+            let applied_ms = self.group.with_machine(|machine| machine.0.now());
+            self.clock.lead(applied_ms);
+            tracing::info!(
+                partition = self.partition.0,
+                term = now.term,
+                "became leader"
+            );
+        }
+        if !now.serving && self.serving {
+            self.clock.follow();
+            self.give_up(now.leader_node);
+            tracing::info!(
+                partition = self.partition.0,
+                term = now.term,
+                "no longer leads"
+            );
+        }
+        self.serving = now.serving;
+    }
+
+    /// Sends everybody who waits to the leader. Entries under way are answered when their fate is
+    /// known.
+    fn give_up(&mut self, leader_node: Option<u64>) {
+        let stalled = std::mem::take(&mut self.stalled).into_values().flatten();
+        let everybody = self
+            .waiting
+            .drain(..)
+            .chain(self.parking.drain())
+            .chain(stalled);
+        for call in everybody {
+            refuse(
+                call,
+                SubmitError::NotLeader {
+                    leader_node,
+                    no_effect: true,
+                },
+            );
+        }
+    }
+
+    fn admit(&mut self, call: Call) {
+        if !self.serving {
+            let leader_node = self.leadership.borrow().leader_node;
+            refuse(
+                call,
+                SubmitError::NotLeader {
+                    leader_node,
+                    no_effect: true,
+                },
+            );
+            return;
+        }
+        match call.command.operation {
+            Operation::Send { .. } if !self.raft.has_room() => {
+                refuse(call, SubmitError::DiskFull);
+            }
+            Operation::Send { .. } if self.over_budget() => refuse(call, SubmitError::Overloaded),
+            Operation::Receive { .. } => self.admit_receive(call),
+            _ => self.waiting.push_back(call),
+        }
+    }
+
+    fn over_budget(&self) -> bool {
+        self.group
+            .with_machine(|machine| machine.0.over_budget(self.limits.state_bytes))
+    }
+
+    /// Proposes a receive that may find something; the others wait or are answered without an entry.
+    fn admit_receive(&mut self, call: Call) {
+        let now_ms = self.now_ms();
+        let queue = call.command.queue;
+        let (candidate, exact) = self.group.with_machine(|machine| {
+            let limited = machine.0.is_over_in_flight_limit(queue, now_ms);
+            (
+                machine.0.has_candidate(queue, now_ms),
+                machine.0.is_gone(queue) || limited,
+            )
+        });
+        // Polls that came before are served before.
+        let first_in_line = !self.parking.knows(queue) || call.wait_until.is_none();
+        if exact || (candidate && first_in_line) {
+            self.waiting.push_back(call);
+            return;
+        }
+        self.park_or_answer(call, now_ms);
+        if candidate {
+            self.grant(queue);
+        }
+    }
+
+    fn park_or_answer(&mut self, call: Call, now_ms: u64) {
+        let queue = call.command.queue;
+        match call.wait_until {
+            Some(until)
+                if until > Instant::now() && self.parking.len() < self.limits.parked_polls =>
+            {
+                self.parking.park(call, until);
+                self.refresh_deadline(queue);
+            }
+            _ => answer_empty(call, now_ms),
+        }
+    }
+
+    fn refresh_deadline(&mut self, queue: QueueId) {
+        let now_ms = self.now_ms();
+        let deadline = self
+            .group
+            .with_machine(|machine| machine.0.next_deadline(queue, now_ms));
+        self.parking.set_deadline(queue, deadline);
+    }
+
+    /// Proposes parked polls of a queue while it has candidates and its window is open.
+    fn grant(&mut self, queue: QueueId) {
+        let now_ms = self.now_ms();
+        while self
+            .group
+            .with_machine(|machine| machine.0.has_candidate(queue, now_ms))
+        {
+            let Some(call) = self.parking.grant(queue) else {
+                return;
+            };
+            self.waiting.push_back(call);
+        }
+    }
+
+    async fn propose(&mut self) {
+        while self.serving && !self.waiting.is_empty() && self.proposals.len() < ENTRIES_IN_FLIGHT {
+            let now_ms = self.now_ms();
+            let batch = next_batch(&mut self.waiting, now_ms);
+            let calls = batch.calls;
+            match self.group.submit(batch.head, batch.bodies).await {
+                Ok(submitted) => {
+                    self.proposals
+                        .push(Box::pin(async move { (submitted.await, calls) }));
+                }
+                Err(error) => self.failed(&error, calls),
+            }
+        }
+    }
+
+    fn finish(&mut self, result: Result<Applied<Vec<Outcome>>, ProposeError>, calls: Vec<Call>) {
+        let applied = match result {
+            Ok(applied) => applied,
+            Err(error) => return self.failed(&error, calls),
+        };
+        assert!(
+            applied.reply.len() == calls.len(),
+            "every command of an entry is answered"
+        );
+        let now_ms = self.group.with_machine(|machine| machine.0.now());
+        for (call, outcome) in calls.into_iter().zip(applied.reply) {
+            self.answer(call, outcome.reply, now_ms);
+            self.follow_up(outcome.effects);
+        }
+    }
+
+    fn failed(&mut self, error: &ProposeError, calls: Vec<Call>) {
+        let (leader_node, no_effect) = match *error {
+            ProposeError::NotLeader { leader_node } => (leader_node, true),
+            ProposeError::Unknown { leader_node } => (leader_node, false),
+        };
+        for call in calls {
+            if call.granted {
+                self.parking.granted(call.command.queue, false);
+            }
+            refuse(
+                call,
+                SubmitError::NotLeader {
+                    leader_node,
+                    no_effect,
+                },
+            );
+        }
+    }
+
+    fn answer(&mut self, call: Call, reply: Reply, now_ms: u64) {
+        let queue = call.command.queue;
+        if call.granted {
+            self.parking
+                .granted(queue, !deliveries_of(&reply).is_empty());
+        }
+        match reply {
+            Reply::DescriptorNeeded { .. } => self.stall(call),
+            Reply::Received(deliveries) if deliveries.is_empty() => {
+                self.park_or_answer(call, now_ms)
+            }
+            reply => {
+                if let Err(Ok(unseen)) = call.answer.send(Ok(Answered { reply, now_ms })) {
+                    self.take_back(&unseen.reply);
+                }
+            }
+        }
+        if self.parking.knows(queue) {
+            self.grant(queue);
+            self.refresh_deadline(queue);
+        }
+    }
+
+    /// The client went before it saw its messages: hand them back uncounted.
+    fn take_back(&mut self, reply: &Reply) {
+        let returned = return_command(&*self.entropy, &self.clock, deliveries_of(reply));
+        self.waiting.extend(returned.map(own_call));
+    }
+
+    fn follow_up(&mut self, effects: Effects) {
+        for queue in effects.receivable {
+            if self.parking.knows(queue) {
+                self.grant(queue);
+            }
+        }
+        for queue in effects.deadline_changed {
+            if self.parking.knows(queue) {
+                self.refresh_deadline(queue);
+            }
+        }
+    }
+
+    /// Sets a call aside until its queue's descriptor is here.
+    fn stall(&mut self, call: Call) {
+        let queue = call.command.queue;
+        let waiting = self.stalled.entry(queue).or_default();
+        waiting.push(call);
+        if waiting.len() == 1 {
+            let fetch = self.descriptors.descriptor(queue);
+            self.fetches
+                .push(Box::pin(async move { (queue, fetch.await) }));
+        }
+    }
+
+    fn fetched(
+        &mut self,
+        queue: QueueId,
+        descriptor: Result<Option<Descriptor>, MetadataUnreachable>,
+    ) {
+        let calls = self.stalled.remove(&queue).unwrap_or_default();
+        match descriptor {
+            Ok(Some(descriptor)) => {
+                self.waiting.push_back(own_call(
+                    self.own_command(queue, Operation::PutDescriptor(descriptor)),
+                ));
+                self.waiting.extend(calls);
+            }
+            Ok(None) => {
+                let now_ms = self.now_ms();
+                for call in calls {
+                    // A caller that has gone needs no answer.
+                    call.answer
+                        .send(Ok(Answered {
+                            reply: Reply::QueueGone,
+                            now_ms,
+                        }))
+                        .ok();
+                }
+            }
+            Err(MetadataUnreachable) => {
+                for call in calls {
+                    let leader_node = self.leadership.borrow().leader_node;
+                    refuse(
+                        call,
+                        SubmitError::NotLeader {
+                            leader_node,
+                            no_effect: true,
+                        },
+                    );
+                }
+            }
+        }
+    }
+
+    fn own_command(&self, queue: QueueId, operation: Operation) -> Command {
+        Command {
+            request_id: RequestId(self.entropy.draw_u128()),
+            not_after: self.now_ms() + OWN_BUDGET_MS,
+            queue,
+            descriptor_version: 0,
+            operation,
+        }
+    }
+
+    fn wake_at(&self) -> Instant {
+        let now = Instant::now();
+        let now_ms = self.now_ms();
+        let deadline = self.parking.next_deadline();
+        let deadline = deadline.map(|at| now + Duration::from_millis(at.saturating_sub(now_ms)));
+        [deadline, self.parking.next_end()]
+            .into_iter()
+            .flatten()
+            .fold(self.housekeeping_at, Instant::min)
+    }
+
+    fn on_time(&mut self) {
+        let now = Instant::now();
+        let now_ms = self.now_ms();
+        for call in self.parking.ended(now) {
+            answer_empty(call, now_ms);
+        }
+        for queue in self.parking.due(now_ms) {
+            self.grant(queue);
+            self.refresh_deadline(queue);
+        }
+        if now >= self.housekeeping_at {
+            self.housekeeping_at = now + HOUSEKEEPING_INTERVAL;
+            self.parking.tidy();
+            let due = self
+                .group
+                .with_machine(|machine| machine.0.housekeeping_due(now_ms));
+            if self.serving && due {
+                let command = self.own_command(QueueId(0), Operation::Housekeep);
+                self.waiting.push_back(own_call(command));
+            }
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ms().unwrap_or(0)
+    }
+}
+
+/// A call of the host's own: nobody waits for its answer.
+fn own_call(command: Command) -> Call {
+    let (answer, _) = oneshot::channel();
+    Call {
+        command,
+        bodies: Vec::new(),
+        wait_until: None,
+        granted: false,
+        answer,
+    }
+}
+
+fn refuse(call: Call, error: SubmitError) {
+    // A caller that has gone needs no answer.
+    call.answer.send(Err(error)).ok();
+}
+
+fn answer_empty(call: Call, now_ms: u64) {
+    // A caller that has gone needs no answer.
+    call.answer
+        .send(Ok(Answered {
+            reply: Reply::Received(Vec::new()),
+            now_ms,
+        }))
+        .ok();
+}

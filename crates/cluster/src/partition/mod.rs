@@ -1,0 +1,63 @@
+//! A hosted partition: the leader's side of one Raft group.
+//!
+//! One task per partition owns everything here. It gathers waiting commands into entries, keeps a
+//! few entries under way, answers callers from what apply returns, fetches descriptors the slice
+//! lacks, and grants long polls in the order they arrived. On a follower it only says who leads.
+//!
+//! Invariants: a command is answered once; a long poll proposes nothing until its queue has a
+//! candidate; a delivery whose client has gone is handed back uncounted.
+
+mod batch;
+mod handle;
+mod host;
+mod parking;
+
+pub use handle::{Delivered, PartitionHandle};
+pub use host::{DescriptorSource, Host, HostLimits, HostParts, MetadataUnreachable};
+
+use bytes::Bytes;
+use hikyaku_queue::{Command, Reply};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// A command on its way through the leader.
+pub struct Call {
+    /// What to do.
+    pub command: Command,
+    /// One per message of a send.
+    pub bodies: Vec<Bytes>,
+    /// A receive that finds nothing waits until then.
+    pub wait_until: Option<Instant>,
+    /// Whether this is a parked poll under grant.
+    pub granted: bool,
+    /// Where the answer goes; dropped by a caller that has gone.
+    pub answer: oneshot::Sender<Result<Answered, SubmitError>>,
+}
+
+/// What the machine answered, and its T then.
+#[derive(Debug)]
+pub struct Answered {
+    /// The answer.
+    pub reply: Reply,
+    /// T when the command was applied, or when an empty receive was found to be empty; milliseconds.
+    pub now_ms: u64,
+}
+
+/// Why a command was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// Ask the leader.
+    #[error("not the leader; the leader's node is {leader_node:?}")]
+    NotLeader {
+        /// The leader's node, when known.
+        leader_node: Option<u64>,
+        /// Whether this attempt certainly had no effect.
+        no_effect: bool,
+    },
+    /// More waits than this leader can take, or its memory budget is used up. No effect.
+    #[error("the partition is overloaded")]
+    Overloaded,
+    /// No room for new bodies. No effect.
+    #[error("the disk is full")]
+    DiskFull,
+}

@@ -1,0 +1,273 @@
+//! Receives that wait: long polls parked at the leader.
+//!
+//! Parking costs no log entry. A queue's polls are granted in the order they arrived, at first one
+//! at a time; while grants find messages the window doubles, and it closes when one finds none, so
+//! that many polls on a slow queue do not fill the log with empty receives.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use hikyaku_queue::QueueId;
+use tokio::time::Instant;
+
+use super::Call;
+
+/// Most grants of one queue under way at once.
+const WINDOW_MAX: usize = 256;
+
+/// All parked polls of a partition.
+#[derive(Default)]
+pub struct Parking {
+    queues: BTreeMap<QueueId, Parked>,
+    /// When each poll's wait ends.
+    ends: BTreeSet<(Instant, QueueId, u64)>,
+    /// T at which a queue may have something, for queues with parked polls.
+    deadlines: BTreeSet<(u64, QueueId)>,
+    next_ticket: u64,
+}
+
+struct Parked {
+    polls: VecDeque<(u64, Call)>,
+    granting: usize,
+    window: usize,
+    deadline: Option<u64>,
+}
+
+impl Default for Parked {
+    fn default() -> Self {
+        Self {
+            polls: VecDeque::new(),
+            granting: 0,
+            window: 1,
+            deadline: None,
+        }
+    }
+}
+
+impl Parking {
+    /// Parks a poll behind those of its queue; one whose grant found nothing goes before them: it
+    /// came first.
+    pub fn park(&mut self, mut call: Call, until: Instant) {
+        self.next_ticket += 1;
+        let ticket = self.next_ticket;
+        let queue = call.command.queue;
+        self.ends.insert((until, queue, ticket));
+        let polls = &mut self.queues.entry(queue).or_default().polls;
+        if std::mem::take(&mut call.granted) {
+            polls.push_front((ticket, call));
+        } else {
+            polls.push_back((ticket, call));
+        }
+    }
+
+    /// Whether polls of this queue wait or are being granted.
+    pub fn knows(&self, queue: QueueId) -> bool {
+        self.queues.contains_key(&queue)
+    }
+
+    /// How many polls wait.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The next poll of a queue to grant, if its window is open. Polls whose client has gone are
+    /// dropped on the way.
+    pub fn grant(&mut self, queue: QueueId) -> Option<Call> {
+        let parked = self.queues.get_mut(&queue)?;
+        if parked.granting >= parked.window {
+            return None;
+        }
+        while let Some((ticket, mut call)) = parked.polls.pop_front() {
+            let until = call
+                .wait_until
+                .expect("a parked poll waits until some time");
+            self.ends.remove(&(until, queue, ticket));
+            if !call.answer.is_closed() {
+                parked.granting += 1;
+                call.granted = true;
+                return Some(call);
+            }
+        }
+        None
+    }
+
+    /// A grant of this queue was applied, or failed.
+    pub fn granted(&mut self, queue: QueueId, found: bool) {
+        let Some(parked) = self.queues.get_mut(&queue) else {
+            return;
+        };
+        parked.granting = parked.granting.saturating_sub(1);
+        parked.window = if found {
+            (parked.window * 2).min(WINDOW_MAX)
+        } else {
+            1
+        };
+    }
+
+    /// Notes when the queue may next have something.
+    pub fn set_deadline(&mut self, queue: QueueId, deadline: Option<u64>) {
+        let Some(parked) = self.queues.get_mut(&queue) else {
+            return;
+        };
+        if let Some(before) = parked.deadline.take() {
+            self.deadlines.remove(&(before, queue));
+        }
+        if let Some(after) = deadline {
+            self.deadlines.insert((after, queue));
+            parked.deadline = Some(after);
+        }
+    }
+
+    /// The earliest T at which some queue may have something.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Queues whose deadline has come.
+    pub fn due(&mut self, now_ms: u64) -> Vec<QueueId> {
+        let mut due = Vec::new();
+        while let Some((deadline, queue)) = self.deadlines.first().copied() {
+            if deadline > now_ms {
+                break;
+            }
+            self.set_deadline(queue, None);
+            due.push(queue);
+        }
+        due
+    }
+
+    /// When the next poll's wait ends.
+    pub fn next_end(&self) -> Option<Instant> {
+        self.ends.first().map(|(end, _, _)| *end)
+    }
+
+    /// Takes out the polls whose wait is over.
+    pub fn ended(&mut self, now: Instant) -> Vec<Call> {
+        let mut ended = Vec::new();
+        while let Some((end, queue, ticket)) = self.ends.first().copied() {
+            if end > now {
+                break;
+            }
+            self.ends.pop_first();
+            ended.extend(self.take(queue, ticket));
+        }
+        ended
+    }
+
+    fn take(&mut self, queue: QueueId, ticket: u64) -> Option<Call> {
+        let parked = self.queues.get_mut(&queue)?;
+        // Waits are of similar length, so the ended one is nearly always at the front.
+        let position = parked
+            .polls
+            .iter()
+            .position(|(candidate, _)| *candidate == ticket)?;
+        parked.polls.remove(position).map(|(_, call)| call)
+    }
+
+    /// Forgets queues without polls.
+    pub fn tidy(&mut self) {
+        let idle: Vec<QueueId> = self
+            .queues
+            .iter()
+            .filter(|(_, parked)| parked.polls.is_empty() && parked.granting == 0)
+            .map(|(queue, _)| *queue)
+            .collect();
+        for queue in idle {
+            self.set_deadline(queue, None);
+            self.queues.remove(&queue);
+        }
+    }
+
+    /// Empties the car park: leadership was lost, and with it all credits.
+    pub fn drain(&mut self) -> Vec<Call> {
+        let queues = std::mem::take(&mut self.queues);
+        self.ends.clear();
+        self.deadlines.clear();
+        queues
+            .into_values()
+            .flat_map(|parked| parked.polls)
+            .map(|(_, call)| call)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Answered, SubmitError};
+    use super::*;
+    use hikyaku_queue::{Command, Operation, RequestId};
+    use std::time::Duration;
+    use tokio::sync::oneshot;
+
+    const QUEUE: QueueId = QueueId(1);
+
+    fn poll(
+        number: u128,
+        until: Instant,
+    ) -> (Call, oneshot::Receiver<Result<Answered, SubmitError>>) {
+        let (answer, waiting) = oneshot::channel();
+        let command = Command {
+            request_id: RequestId(number),
+            not_after: 1,
+            queue: QUEUE,
+            descriptor_version: 1,
+            operation: Operation::Housekeep,
+        };
+        (
+            Call {
+                command,
+                bodies: Vec::new(),
+                wait_until: Some(until),
+                granted: false,
+                answer,
+            },
+            waiting,
+        )
+    }
+
+    #[tokio::test]
+    async fn grants_in_order_of_arrival_through_a_window_that_doubles() {
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut parking = Parking::default();
+        let mut clients = Vec::new();
+        for number in 0..8 {
+            let (call, client) = poll(number, until);
+            parking.park(call, until);
+            clients.push(client);
+        }
+        let first = parking.grant(QUEUE).expect("one grant is open");
+        assert_eq!(first.command.request_id, RequestId(0));
+        assert!(parking.grant(QUEUE).is_none());
+        parking.granted(QUEUE, true);
+        let numbers: Vec<u128> = std::iter::from_fn(|| parking.grant(QUEUE))
+            .map(|call| call.command.request_id.0)
+            .collect();
+        assert_eq!(numbers, [1, 2]);
+        parking.granted(QUEUE, false);
+        parking.granted(QUEUE, false);
+        assert!(parking.grant(QUEUE).is_some());
+        assert!(parking.grant(QUEUE).is_none());
+    }
+
+    #[tokio::test]
+    async fn skips_polls_whose_client_has_gone() {
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut parking = Parking::default();
+        let (call, client) = poll(1, until);
+        parking.park(call, until);
+        drop(client);
+        assert!(parking.grant(QUEUE).is_none());
+        parking.tidy();
+        assert!(!parking.knows(QUEUE));
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_once() {
+        let until = Instant::now();
+        let mut parking = Parking::default();
+        let (call, _client) = poll(1, until);
+        parking.park(call, until);
+        assert_eq!(parking.ended(until).len(), 1);
+        assert_eq!(parking.ended(until).len(), 0);
+        assert_eq!(parking.len(), 0);
+    }
+}

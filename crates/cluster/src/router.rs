@@ -1,0 +1,373 @@
+//! From a command to its partition's leader, here or one hop away, and back.
+//!
+//! A command keeps its request id and its partition on every attempt, so that a retry after a lost
+//! answer gets the answer of the first try. A caller sees an error only when its deadline has passed,
+//! or when waiting is useless.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hikyaku_proto::node as wire;
+use hikyaku_proto::node::submit_response::Result as WireResult;
+use hikyaku_queue::{Command, Counts, Operation, PartitionId, QueueId, Reply, RequestId};
+use hikyaku_raft::Peers;
+use tokio::time::Instant;
+
+use crate::partition::{Answered, Delivered, PartitionHandle, SubmitError};
+use crate::ports::Entropy;
+
+/// First pause between two attempts; doubled up to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LAST_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long one attempt at another node may take beyond a receive's own wait.
+const ATTEMPT_LIMIT: Duration = Duration::from_secs(5);
+
+/// A command that did not come to an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// No leader answered before the deadline. Unless `no_effect`, the command may have had its
+    /// effect.
+    #[error("no leader answered in time")]
+    Unavailable {
+        /// Whether certainly no attempt had an effect.
+        no_effect: bool,
+    },
+    /// The partition has more to do than it can; try again later. No effect.
+    #[error("the partition is overloaded")]
+    Overloaded,
+    /// No room for new messages; try again later. No effect.
+    #[error("the disk is full")]
+    DiskFull,
+    /// The queue was deleted.
+    #[error("the queue is gone")]
+    QueueGone,
+}
+
+/// What came back of a command.
+pub struct Routed {
+    /// The machine's answer. A receive's deliveries are in `delivered` instead.
+    pub reply: Reply,
+    /// A receive's messages with their bodies.
+    pub delivered: Vec<Delivered>,
+}
+
+/// What is asked of which queue.
+pub struct Request {
+    /// Where.
+    pub partition: PartitionId,
+    /// Of which queue.
+    pub queue: QueueId,
+    /// The descriptor version the caller knows.
+    pub descriptor_version: u64,
+    /// What.
+    pub operation: Operation,
+    /// One per message of a send.
+    pub bodies: Vec<Bytes>,
+    /// How long a receive may wait for a message.
+    pub wait: Duration,
+}
+
+/// Routes commands of this node's clients.
+pub struct Router {
+    node: u64,
+    partitions: Vec<PartitionHandle>,
+    peers: Peers,
+    entropy: Arc<dyn Entropy>,
+    budget: Duration,
+}
+
+enum Attempt {
+    Done(Result<Routed, CallError>),
+    Again { no_effect: bool },
+}
+
+impl Router {
+    /// `partitions` in order of their numbers; `budget` is how long a caller waits for a leader.
+    pub fn new(
+        node: u64,
+        partitions: Vec<PartitionHandle>,
+        peers: Peers,
+        entropy: Arc<dyn Entropy>,
+        budget: Duration,
+    ) -> Self {
+        Self {
+            node,
+            partitions,
+            peers,
+            entropy,
+            budget,
+        }
+    }
+
+    /// The handle of a partition hosted here.
+    pub fn partition(&self, partition: PartitionId) -> Option<&PartitionHandle> {
+        self.partitions.get(usize::try_from(partition.0).ok()?)
+    }
+
+    /// All partitions hosted here.
+    pub fn partitions(&self) -> &[PartitionHandle] {
+        &self.partitions
+    }
+
+    /// Runs a request to its end.
+    pub async fn call(&self, request: Request) -> Result<Routed, CallError> {
+        let Some(handle) = self.partition(request.partition) else {
+            tracing::error!(partition = request.partition.0, "no such partition");
+            return Err(CallError::Unavailable { no_effect: true });
+        };
+        let started = Instant::now();
+        let deadline = started + self.budget + request.wait;
+        let wait_until = (!request.wait.is_zero()).then(|| started + request.wait);
+        let mut command = None;
+        let request_id = RequestId(self.entropy.draw_u128());
+        let mut pause = FIRST_PAUSE;
+        let mut no_effect = true;
+        loop {
+            // T must be known once, before the first attempt: `not_after` never changes.
+            if command.is_none() {
+                command = handle.now_ms().map(|now_ms| Command {
+                    request_id,
+                    not_after: now_ms + millis(deadline - Instant::now().min(deadline)),
+                    queue: request.queue,
+                    descriptor_version: request.descriptor_version,
+                    operation: request.operation.clone(),
+                });
+            }
+            if let Some(command) = &command {
+                let bodies = request.bodies.clone();
+                let attempt = self.attempt(handle, command, bodies, wait_until, deadline);
+                match attempt.await {
+                    Attempt::Done(result) => return late_is_unavailable(result, no_effect),
+                    Attempt::Again {
+                        no_effect: this_had_none,
+                    } => no_effect &= this_had_none,
+                }
+            }
+            if Instant::now() + pause >= deadline {
+                return Err(CallError::Unavailable { no_effect });
+            }
+            wait_for_change(handle, pause).await;
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
+    }
+
+    async fn attempt(
+        &self,
+        handle: &PartitionHandle,
+        command: &Command,
+        bodies: Vec<Bytes>,
+        wait_until: Option<Instant>,
+        deadline: Instant,
+    ) -> Attempt {
+        match handle.leadership().leader_node {
+            None => Attempt::Again { no_effect: true },
+            Some(leader) if leader == self.node => {
+                let submitted = handle.submit(command.clone(), bodies, wait_until);
+                match tokio::time::timeout_at(deadline, submitted).await {
+                    Ok(result) => local_attempt(handle, result).await,
+                    Err(_) => Attempt::Again { no_effect: false },
+                }
+            }
+            Some(leader) => {
+                self.attempt_remote(
+                    leader,
+                    handle.partition(),
+                    command,
+                    bodies,
+                    wait_until,
+                    deadline,
+                )
+                .await
+            }
+        }
+    }
+
+    async fn attempt_remote(
+        &self,
+        leader: u64,
+        partition: PartitionId,
+        command: &Command,
+        bodies: Vec<Bytes>,
+        wait_until: Option<Instant>,
+        deadline: Instant,
+    ) -> Attempt {
+        let now = Instant::now();
+        let remaining = deadline.saturating_duration_since(now);
+        let wait = wait_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+        let limit = remaining.min(wait + ATTEMPT_LIMIT);
+        let answer = if wait.is_zero() {
+            let request = wire::SubmitRequest {
+                partition: partition.0,
+                command: command.encode().into(),
+                bodies,
+                budget_ms: millis(limit),
+            };
+            self.peers.submit(leader, request, limit).await
+        } else {
+            let request = wire::ParkRequest {
+                partition: partition.0,
+                command: command.encode().into(),
+                wait_ms: millis(wait),
+                budget_ms: millis(limit),
+            };
+            self.peers.park(leader, request, limit).await
+        };
+        match answer {
+            Ok(response) => remote_attempt(response),
+            Err(error) => {
+                tracing::debug!(leader, partition = partition.0, %error, "attempt failed");
+                Attempt::Again { no_effect: false }
+            }
+        }
+    }
+
+    /// Counts a queue's messages at the partition's leader.
+    pub async fn counts(
+        &self,
+        partition: PartitionId,
+        queue: QueueId,
+    ) -> Result<Counts, CallError> {
+        let unavailable = CallError::Unavailable { no_effect: true };
+        let handle = self.partition(partition).ok_or(unavailable)?;
+        let deadline = Instant::now() + self.budget;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let leadership = handle.leadership();
+            match leadership.leader_node {
+                Some(leader) if leader == self.node && leadership.serving => {
+                    return Ok(handle.counts(queue));
+                }
+                Some(leader) if leader != self.node => {
+                    let request = wire::CountsRequest {
+                        partition: partition.0,
+                        queue: queue.0,
+                    };
+                    let answer = self
+                        .peers
+                        .queue_counts(leader, request, ATTEMPT_LIMIT)
+                        .await;
+                    use wire::counts_response::Result as Answer;
+                    if let Ok(wire::CountsResponse {
+                        result: Some(Answer::Counts(counts)),
+                    }) = answer
+                    {
+                        return Ok(counts_from_wire(counts));
+                    }
+                }
+                Some(_) | None => {}
+            }
+            if Instant::now() + pause >= deadline {
+                return Err(unavailable);
+            }
+            wait_for_change(handle, pause).await;
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
+    }
+}
+
+fn counts_from_wire(counts: wire::Counts) -> Counts {
+    Counts {
+        visible: counts.visible,
+        in_flight: counts.in_flight,
+        delayed: counts.delayed,
+        oldest_sent_at: counts.oldest_sent_at_ms,
+    }
+}
+
+/// `Late` and `QueueGone` are failures to a router's caller.
+fn late_is_unavailable(
+    result: Result<Routed, CallError>,
+    no_effect: bool,
+) -> Result<Routed, CallError> {
+    match result?.split() {
+        (Reply::Late, _) => Err(CallError::Unavailable { no_effect }),
+        (Reply::QueueGone, _) => Err(CallError::QueueGone),
+        (reply, delivered) => Ok(Routed { reply, delivered }),
+    }
+}
+
+impl Routed {
+    fn split(self) -> (Reply, Vec<Delivered>) {
+        (self.reply, self.delivered)
+    }
+}
+
+/// Waits until the leader changes, but no longer than `pause`.
+async fn wait_for_change(handle: &PartitionHandle, pause: Duration) {
+    let mut leadership = handle.watch_leadership();
+    // Either way the caller looks again.
+    tokio::time::timeout(pause, leadership.changed()).await.ok();
+}
+
+async fn local_attempt(handle: &PartitionHandle, result: Result<Answered, SubmitError>) -> Attempt {
+    match result {
+        Ok(Answered {
+            reply: Reply::Received(deliveries),
+            ..
+        }) => {
+            let delivered = handle.read_bodies(deliveries).await;
+            Attempt::Done(Ok(Routed {
+                reply: Reply::Received(Vec::new()),
+                delivered,
+            }))
+        }
+        Ok(Answered { reply, .. }) => Attempt::Done(Ok(Routed {
+            reply,
+            delivered: Vec::new(),
+        })),
+        Err(SubmitError::NotLeader { no_effect, .. }) => Attempt::Again { no_effect },
+        Err(SubmitError::Overloaded) => Attempt::Done(Err(CallError::Overloaded)),
+        Err(SubmitError::DiskFull) => Attempt::Done(Err(CallError::DiskFull)),
+    }
+}
+
+fn remote_attempt(response: wire::SubmitResponse) -> Attempt {
+    let answer = match response.result {
+        Some(WireResult::Answer(answer)) => answer,
+        Some(WireResult::Retry(retry)) => {
+            return Attempt::Again {
+                no_effect: retry.no_effect,
+            };
+        }
+        Some(WireResult::Refused(refused)) => {
+            return Attempt::Done(Err(match refused.reason() {
+                wire::Reason::DiskFull => CallError::DiskFull,
+                wire::Reason::Overloaded | wire::Reason::Unspecified => CallError::Overloaded,
+            }));
+        }
+        None => return Attempt::Again { no_effect: false },
+    };
+    let reply = match Reply::decode(&answer.reply) {
+        Ok(reply) => reply,
+        Err(error) => {
+            tracing::error!(%error, "a leader's answer cannot be read");
+            return Attempt::Again { no_effect: false };
+        }
+    };
+    let Reply::Received(deliveries) = reply else {
+        return Attempt::Done(Ok(Routed {
+            reply,
+            delivered: Vec::new(),
+        }));
+    };
+    let delivered = deliveries
+        .into_iter()
+        .zip(answer.sent_at_ms)
+        .zip(answer.bodies)
+        .map(|((delivery, sent_at_ms), body)| Delivered {
+            delivery,
+            sent_at_ms,
+            body,
+        })
+        .collect();
+    Attempt::Done(Ok(Routed {
+        reply: Reply::Received(Vec::new()),
+        delivered,
+    }))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,186 @@
+//! Requests between nodes that are not Raft's: commands for a partition's leader, control-plane
+//! commands, read barriers.
+//!
+//! The transport carries them; what they mean is the business of whoever implements [`NodeCalls`].
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hikyaku_proto::node as wire;
+use hikyaku_proto::node::node_client::NodeClient;
+use hikyaku_proto::node::node_server::{Node as NodeRpc, NodeServer};
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
+
+use crate::net::Peers;
+use crate::network::MESSAGE_BYTES_MAX;
+
+/// What a node does for other nodes. Failures are part of the responses: an answer always comes.
+pub trait NodeCalls: Send + Sync + 'static {
+    /// Runs a command on a partition this node leads.
+    fn submit(&self, request: wire::SubmitRequest) -> BoxFuture<'_, wire::SubmitResponse>;
+
+    /// Runs a receive that may wait.
+    fn park(&self, request: wire::ParkRequest) -> BoxFuture<'_, wire::SubmitResponse>;
+
+    /// Counts the messages of a queue's slice.
+    fn queue_counts(&self, request: wire::CountsRequest) -> BoxFuture<'_, wire::CountsResponse>;
+
+    /// Runs a control-plane command; this node should lead the metadata.
+    fn control(&self, request: wire::ControlRequest) -> BoxFuture<'_, wire::ControlResponse>;
+
+    /// Confirms what of the metadata is committed; this node should lead it.
+    fn barrier(&self, request: wire::BarrierRequest) -> BoxFuture<'_, wire::BarrierResponse>;
+}
+
+/// A request to another node that was not answered. It may have had its effect.
+#[derive(Debug, thiserror::Error)]
+pub enum PeerError {
+    /// The node's address is not known.
+    #[error("the address of node {0:x} is not known")]
+    Unknown(u64),
+    /// No answer came in time.
+    #[error("node {0:x} did not answer in time")]
+    TimedOut(u64),
+    /// The connection failed or the node refused.
+    #[error("node {node:x}: {message}")]
+    Failed {
+        /// The node asked.
+        node: u64,
+        /// What the transport said.
+        message: String,
+    },
+}
+
+impl Peers {
+    fn node_client(&self, node: u64) -> Result<NodeClient<Channel>, PeerError> {
+        let channel = self.channel(node).ok_or(PeerError::Unknown(node))?;
+        Ok(NodeClient::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX))
+    }
+
+    /// Asks `node` to run a command.
+    pub async fn submit(
+        &self,
+        node: u64,
+        request: wire::SubmitRequest,
+        limit: Duration,
+    ) -> Result<wire::SubmitResponse, PeerError> {
+        within(node, limit, self.node_client(node)?.submit(request)).await
+    }
+
+    /// Parks a receive at `node`.
+    pub async fn park(
+        &self,
+        node: u64,
+        request: wire::ParkRequest,
+        limit: Duration,
+    ) -> Result<wire::SubmitResponse, PeerError> {
+        within(node, limit, self.node_client(node)?.park(request)).await
+    }
+
+    /// Asks `node` for a slice's counts.
+    pub async fn queue_counts(
+        &self,
+        node: u64,
+        request: wire::CountsRequest,
+        limit: Duration,
+    ) -> Result<wire::CountsResponse, PeerError> {
+        within(node, limit, self.node_client(node)?.queue_counts(request)).await
+    }
+
+    /// Asks `node` to run a control-plane command.
+    pub async fn control(
+        &self,
+        node: u64,
+        request: wire::ControlRequest,
+        limit: Duration,
+    ) -> Result<wire::ControlResponse, PeerError> {
+        within(node, limit, self.node_client(node)?.control(request)).await
+    }
+
+    /// Asks `node` what of the metadata is committed.
+    pub async fn barrier(
+        &self,
+        node: u64,
+        request: wire::BarrierRequest,
+        limit: Duration,
+    ) -> Result<wire::BarrierResponse, PeerError> {
+        within(node, limit, self.node_client(node)?.barrier(request)).await
+    }
+}
+
+async fn within<T>(
+    node: u64,
+    limit: Duration,
+    call: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, PeerError> {
+    match tokio::time::timeout(limit, call).await {
+        Ok(Ok(response)) => Ok(response.into_inner()),
+        Ok(Err(status)) => Err(PeerError::Failed {
+            node,
+            message: status.to_string(),
+        }),
+        Err(_) => Err(PeerError::TimedOut(node)),
+    }
+}
+
+/// The gRPC face of a [`NodeCalls`].
+pub struct NodeService {
+    calls: Arc<dyn NodeCalls>,
+}
+
+impl NodeService {
+    pub fn server(calls: Arc<dyn NodeCalls>) -> NodeServer<Self> {
+        NodeServer::new(Self { calls })
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX)
+    }
+}
+
+#[tonic::async_trait]
+impl NodeRpc for NodeService {
+    async fn submit(
+        &self,
+        request: Request<wire::SubmitRequest>,
+    ) -> Result<Response<wire::SubmitResponse>, Status> {
+        Ok(Response::new(self.calls.submit(request.into_inner()).await))
+    }
+
+    async fn park(
+        &self,
+        request: Request<wire::ParkRequest>,
+    ) -> Result<Response<wire::SubmitResponse>, Status> {
+        Ok(Response::new(self.calls.park(request.into_inner()).await))
+    }
+
+    async fn queue_counts(
+        &self,
+        request: Request<wire::CountsRequest>,
+    ) -> Result<Response<wire::CountsResponse>, Status> {
+        Ok(Response::new(
+            self.calls.queue_counts(request.into_inner()).await,
+        ))
+    }
+
+    async fn control(
+        &self,
+        request: Request<wire::ControlRequest>,
+    ) -> Result<Response<wire::ControlResponse>, Status> {
+        Ok(Response::new(
+            self.calls.control(request.into_inner()).await,
+        ))
+    }
+
+    async fn barrier(
+        &self,
+        request: Request<wire::BarrierRequest>,
+    ) -> Result<Response<wire::BarrierResponse>, Status> {
+        Ok(Response::new(
+            self.calls.barrier(request.into_inner()).await,
+        ))
+    }
+}
