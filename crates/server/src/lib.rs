@@ -1,1 +1,13 @@
-//! Being written.
+//! The daemon: configuration, telemetry, wiring, and an orderly start and stop.
+//!
+//! [`Loaded::load`] makes one configuration out of defaults, a file, the environment and flags;
+//! [`serve`] runs a node with it until the process is told to end; [`run`](run::run) is the node
+//! itself, wired from the crates below, which a simulation may call without a process.
+
+pub mod config;
+pub mod run;
+mod serve;
+mod telemetry;
+
+pub use config::{Config, Loaded};
+pub use serve::{ServeError, serve};

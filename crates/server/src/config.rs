@@ -1,0 +1,353 @@
+//! What a node is told: one value per key, each with a unit, a default and a known origin.
+//!
+//! Sections belong to the crates they configure. Keys, their texts and where they may come from
+//! are in `keys`; reading and layering them is in `load`; here are the types, the defaults and the
+//! rules between values.
+
+mod keys;
+mod load;
+mod value;
+
+pub use keys::{KEYS, Key};
+pub use load::{ConfigError, Loaded, Origin, Preset};
+pub use value::{LogFilter, LogFormat, Peer};
+
+use hikyaku_raft::RaftConfig;
+use hikyaku_storage::LogConfig;
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// The configuration of one node, whole.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Scheme, host and port that queue URLs begin with; without it they begin with the host that
+    /// the client asked for.
+    pub public_url: Option<String>,
+    /// The region in the ARNs of queues.
+    pub region: String,
+    /// Where everything the node keeps is.
+    pub data_dir: PathBuf,
+    /// This node's place in the cluster.
+    pub cluster: ClusterConfig,
+    /// What a client may take of this node.
+    pub limits: Limits,
+    /// Timing of the Raft groups.
+    pub raft: RaftConfig,
+    /// The shared log.
+    pub storage: LogConfig,
+    /// What is logged, and how.
+    pub log: LogOutput,
+}
+
+/// This node's place in the cluster. Without peers it is a cluster of its own.
+#[derive(Clone, Debug)]
+pub struct ClusterConfig {
+    /// The node's id; without it one is drawn at the first start and kept in the data directory.
+    pub node_id: Option<u64>,
+    /// Partitions that a new cluster is founded with; ignored once there is one.
+    pub partitions: u32,
+    /// Where other nodes connect.
+    pub peer_listen: Option<SocketAddr>,
+    /// All nodes of the cluster, this one included.
+    pub peers: Vec<Peer>,
+}
+
+/// What a client may take of this node.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Memory for the state of queues, in bytes; sends are refused before it is used up.
+    pub memory_bytes: usize,
+    /// Client connections at one time.
+    pub connections: usize,
+    /// The body of one request, in bytes. SQS messages have 1 MiB; what is around them needs more.
+    pub request_bytes: usize,
+    /// The headers of one request, in bytes.
+    pub header_bytes: usize,
+    /// The headers of one request.
+    pub header_fields: usize,
+    /// How long a client may take to send a request, in ms.
+    pub read_timeout_ms: u64,
+    /// How long a request may be retried inside before the client hears of it, in ms.
+    pub request_budget_ms: u64,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug)]
+pub struct LogOutput {
+    /// Lines for machines or for people.
+    pub format: LogFormat,
+    /// The least severe level that is logged, for all and by module.
+    pub level: LogFilter,
+}
+
+/// Partitions a cluster may have; more has not been tested.
+const PARTITIONS_MAX: u32 = 256;
+
+/// The largest message, which a request must have room for.
+const MESSAGE_BYTES: usize = 1 << 20;
+
+/// A retry's answer is kept for as long as the request may be retried, and no longer than this.
+const REQUEST_BUDGET_MAX_MS: u64 = 60_000;
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9324)),
+            public_url: None,
+            region: "us-east-1".to_owned(),
+            data_dir: PathBuf::from("/var/lib/hikyaku"),
+            cluster: ClusterConfig::default(),
+            limits: Limits::default(),
+            raft: RaftConfig::default(),
+            storage: LogConfig::default(),
+            log: LogOutput::default(),
+        }
+    }
+}
+
+impl Default for ClusterConfig {
+    fn default() -> Self {
+        Self {
+            node_id: None,
+            partitions: 32,
+            peer_listen: None,
+            peers: Vec::new(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 1 << 30,
+            connections: 20_000,
+            request_bytes: MESSAGE_BYTES + (256 << 10),
+            header_bytes: 16 << 10,
+            header_fields: 100,
+            read_timeout_ms: 30_000,
+            request_budget_ms: 20_000,
+        }
+    }
+}
+
+impl Default for LogOutput {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::Text,
+            level: LogFilter::INFO,
+        }
+    }
+}
+
+/// A rule between values that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Disagreement {
+    /// The key whose value breaks the rule.
+    pub key: &'static str,
+    /// The rule, to be read between the two values.
+    pub rule: &'static str,
+    /// What it is broken with: another key, or a fixed limit.
+    pub with: Counterpart,
+}
+
+/// What a value was compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Counterpart {
+    /// The value of another key.
+    Key(&'static str),
+    /// A fixed limit.
+    Limit(u64),
+    /// Nothing more to say.
+    Nothing,
+}
+
+impl Config {
+    /// Checks the rules between values and finds the first that does not hold.
+    pub(crate) fn check(&self) -> Result<(), Disagreement> {
+        self.check_cluster()?;
+        self.check_limits()?;
+        self.check_raft()?;
+        self.check_storage()
+    }
+
+    fn check_cluster(&self) -> Result<(), Disagreement> {
+        use Counterpart::{Key, Limit, Nothing};
+        let cluster = &self.cluster;
+        let partitions = "cluster.partitions";
+        let peers = "cluster.peers";
+        holds(
+            cluster.partitions > 0,
+            partitions,
+            "must be at least",
+            Limit(1),
+        )?;
+        let few = cluster.partitions <= PARTITIONS_MAX;
+        holds(
+            few,
+            partitions,
+            "must be at most",
+            Limit(PARTITIONS_MAX.into()),
+        )?;
+
+        let elsewhere = cluster.peer_listen != Some(self.listen) || self.listen.port() == 0;
+        holds(
+            elsewhere,
+            "cluster.peer_listen",
+            "must differ from",
+            Key("listen"),
+        )?;
+        if cluster.peers.is_empty() {
+            return Ok(());
+        }
+        let nodes: BTreeSet<u64> = cluster.peers.iter().map(|peer| peer.node).collect();
+        let rule = "must name each node once";
+        holds(nodes.len() == cluster.peers.len(), peers, rule, Nothing)?;
+        let addresses: BTreeSet<&str> = cluster.peers.iter().map(|peer| &*peer.address).collect();
+        let rule = "must give each node an address of its own";
+        holds(addresses.len() == cluster.peers.len(), peers, rule, Nothing)?;
+        let listed = cluster.node_id.is_some_and(|node| nodes.contains(&node));
+        holds(
+            listed,
+            peers,
+            "must list this node, which is",
+            Key("cluster.node_id"),
+        )?;
+        let reachable = cluster.peers.len() == 1 || cluster.peer_listen.is_some();
+        holds(
+            reachable,
+            peers,
+            "can only connect if there is",
+            Key("cluster.peer_listen"),
+        )
+    }
+
+    fn check_limits(&self) -> Result<(), Disagreement> {
+        use Counterpart::{Key, Limit};
+        let limits = &self.limits;
+        let room = limits.request_bytes >= MESSAGE_BYTES;
+        let message = Limit(MESSAGE_BYTES as u64);
+        holds(
+            room,
+            "limits.request_bytes",
+            "must hold a message of",
+            message,
+        )?;
+        let memory = limits.memory_bytes > limits.request_bytes;
+        holds(
+            memory,
+            "limits.memory_bytes",
+            "must be more than",
+            Key("limits.request_bytes"),
+        )?;
+        let some = limits.connections > 0;
+        holds(some, "limits.connections", "must be at least", Limit(1))?;
+        let some = limits.header_fields > 0;
+        holds(some, "limits.header_fields", "must be at least", Limit(1))?;
+        let some = limits.read_timeout_ms > 0;
+        holds(some, "limits.read_timeout_ms", "must be at least", Limit(1))?;
+        let some = limits.header_bytes >= 8 << 10;
+        holds(
+            some,
+            "limits.header_bytes",
+            "must be at least",
+            Limit(8 << 10),
+        )?;
+
+        let budget = limits.request_budget_ms;
+        let key = "limits.request_budget_ms";
+        let most = Limit(REQUEST_BUDGET_MAX_MS);
+        holds(
+            budget <= REQUEST_BUDGET_MAX_MS,
+            key,
+            "must be at most",
+            most,
+        )?;
+        let rule = "must outlast an election, which takes up to twice";
+        holds(
+            budget > 2 * self.raft.election_max_ms,
+            key,
+            rule,
+            Key("raft.election_max_ms"),
+        )
+    }
+
+    fn check_raft(&self) -> Result<(), Disagreement> {
+        use Counterpart::{Key, Limit};
+        let raft = &self.raft;
+        holds(
+            raft.heartbeat_ms > 0,
+            "raft.heartbeat_ms",
+            "must be at least",
+            Limit(1),
+        )?;
+        let calm = raft.election_min_ms > 2 * raft.heartbeat_ms;
+        let rule = "must be more than twice";
+        holds(calm, "raft.election_min_ms", rule, Key("raft.heartbeat_ms"))?;
+        let range = raft.election_max_ms > raft.election_min_ms;
+        holds(
+            range,
+            "raft.election_max_ms",
+            "must be more than",
+            Key("raft.election_min_ms"),
+        )?;
+        let some = raft.checkpoint_every_entries > 0;
+        holds(
+            some,
+            "raft.checkpoint_every_entries",
+            "must be at least",
+            Limit(1),
+        )
+    }
+
+    fn check_storage(&self) -> Result<(), Disagreement> {
+        use Counterpart::{Key, Limit};
+        let storage = &self.storage;
+        let segment = "storage.segment_bytes";
+        let whole = storage.segment_bytes.is_multiple_of(4096);
+        holds(whole, segment, "must be a multiple of", Limit(4096))?;
+        holds(
+            storage.segment_bytes <= 1 << 30,
+            segment,
+            "must be at most",
+            Limit(1 << 30),
+        )?;
+        let quarter = storage.segment_bytes / 4;
+        let most = storage.max_entry_bytes.max(storage.max_round_bytes);
+        holds(
+            quarter >= most,
+            segment,
+            "must be at least four times",
+            Limit(most),
+        )?;
+        let budget = storage.purge_budget_bytes >= storage.segment_bytes;
+        holds(
+            budget,
+            "storage.purge_budget_bytes",
+            "must be at least",
+            Key(segment),
+        )?;
+        let rate = storage.compaction_bytes_per_second > 0;
+        holds(
+            rate,
+            "storage.compaction_bytes_per_second",
+            "must be at least",
+            Limit(1),
+        )
+    }
+}
+
+fn holds(
+    held: bool,
+    key: &'static str,
+    rule: &'static str,
+    with: Counterpart,
+) -> Result<(), Disagreement> {
+    if held {
+        Ok(())
+    } else {
+        Err(Disagreement { key, rule, with })
+    }
+}

@@ -1,0 +1,208 @@
+//! Every key of the configuration: its name, what it means, how it is read and shown.
+//!
+//! `raft.heartbeat_ms` in a file is `heartbeat_ms` under `[raft]`, `HIKYAKU_RAFT_HEARTBEAT_MS` in
+//! the environment and `--raft-heartbeat-ms` as a flag. A key whose name ends in `_bytes` takes
+//! `64MiB` and the like.
+
+use super::Config;
+use super::value::{Value, bytes_as_number, public_url, shown};
+
+/// One key of the configuration.
+pub struct Key {
+    /// Its name, with its section before a dot.
+    pub name: &'static str,
+    /// What it means, with its unit, in one sentence.
+    pub help: &'static str,
+    set: fn(&mut Config, &str) -> Result<(), String>,
+    show: fn(&Config) -> String,
+}
+
+macro_rules! key {
+    ($name:literal, $($field:ident).+, $help:literal) => {
+        Key {
+            name: $name,
+            help: $help,
+            set: |config, text| {
+                config.$($field).+ = Value::parse(text)?;
+                Ok(())
+            },
+            show: |config| Value::show(&config.$($field).+),
+        }
+    };
+}
+
+/// All keys, in the order in which they are shown.
+pub const KEYS: &[Key] = &[
+    key!("listen", listen, "Where clients connect, ADDRESS:PORT"),
+    Key {
+        name: "public_url",
+        help: "What queue URLs begin with, http[s]://HOST[:PORT]; empty: the host that was asked",
+        set: |config, text| {
+            config.public_url = public_url(text)?;
+            Ok(())
+        },
+        show: |config| shown(config.public_url.as_ref()),
+    },
+    key!("region", region, "The region in ARNs of queues"),
+    key!(
+        "data_dir",
+        data_dir,
+        "The directory of everything the node keeps"
+    ),
+    key!(
+        "cluster.node_id",
+        cluster.node_id,
+        "This node's id; empty: drawn at the first start"
+    ),
+    key!(
+        "cluster.partitions",
+        cluster.partitions,
+        "Partitions a new cluster is founded with"
+    ),
+    key!(
+        "cluster.peer_listen",
+        cluster.peer_listen,
+        "Where other nodes connect, ADDRESS:PORT"
+    ),
+    key!(
+        "cluster.peers",
+        cluster.peers,
+        "All nodes with this one, NODE=HOST:PORT,...; empty: this node alone"
+    ),
+    key!(
+        "limits.memory_bytes",
+        limits.memory_bytes,
+        "Memory for the state of queues, in bytes"
+    ),
+    key!(
+        "limits.connections",
+        limits.connections,
+        "Client connections at one time"
+    ),
+    key!(
+        "limits.request_bytes",
+        limits.request_bytes,
+        "The largest request body, in bytes"
+    ),
+    key!(
+        "limits.header_bytes",
+        limits.header_bytes,
+        "The largest request header, in bytes"
+    ),
+    key!(
+        "limits.header_fields",
+        limits.header_fields,
+        "The most headers in a request"
+    ),
+    key!(
+        "limits.read_timeout_ms",
+        limits.read_timeout_ms,
+        "How long a client may take to send a request, in ms"
+    ),
+    key!(
+        "limits.request_budget_ms",
+        limits.request_budget_ms,
+        "How long a request is retried inside, in ms"
+    ),
+    key!(
+        "raft.heartbeat_ms",
+        raft.heartbeat_ms,
+        "How often a leader is heard, in ms"
+    ),
+    key!(
+        "raft.election_min_ms",
+        raft.election_min_ms,
+        "The least random part of an election timeout, in ms"
+    ),
+    key!(
+        "raft.election_max_ms",
+        raft.election_max_ms,
+        "The most random part of an election timeout, in ms"
+    ),
+    key!(
+        "raft.checkpoint_every_entries",
+        raft.checkpoint_every_entries,
+        "Entries applied between two checkpoints of a group"
+    ),
+    key!(
+        "storage.segment_bytes",
+        storage.segment_bytes,
+        "One segment of the log, in bytes"
+    ),
+    key!(
+        "storage.purge_budget_bytes",
+        storage.purge_budget_bytes,
+        "Log kept for followers that were away, in bytes"
+    ),
+    key!(
+        "storage.cache_bytes",
+        storage.cache_bytes,
+        "Recent entries kept in memory, in bytes"
+    ),
+    key!(
+        "storage.footer_cache_bytes",
+        storage.footer_cache_bytes,
+        "Places of older bodies kept in memory, in bytes"
+    ),
+    key!(
+        "storage.compaction_bytes_per_second",
+        storage.compaction_bytes_per_second,
+        "The most that compaction copies, in bytes a second"
+    ),
+    key!(
+        "storage.min_free_bytes",
+        storage.min_free_bytes,
+        "Sends are refused when the disk has less free, in bytes"
+    ),
+    key!("log.format", log.format, "json or text"),
+    key!(
+        "log.level",
+        log.level,
+        "off, error, warn, info, debug or trace; by module: info,MODULE=debug"
+    ),
+];
+
+impl Key {
+    /// Finds a key by its name.
+    pub(crate) fn named(name: &str) -> Option<&'static Key> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// The name of its flag, without the dashes before it.
+    pub fn flag(&self) -> String {
+        self.name.replace(['.', '_'], "-")
+    }
+
+    /// The name of its environment variable.
+    pub fn variable(&self) -> String {
+        format!("HIKYAKU_{}", self.name.replace('.', "_").to_uppercase())
+    }
+
+    /// Shows the value that a configuration has.
+    pub fn show(&self, config: &Config) -> String {
+        (self.show)(config)
+    }
+
+    pub(crate) fn set(&self, config: &mut Config, text: &str) -> Result<(), String> {
+        if self.name.ends_with("bytes") || self.name.ends_with("bytes_per_second") {
+            return (self.set)(config, &bytes_as_number(text)?);
+        }
+        (self.set)(config, text)
+    }
+
+    /// Finds the key that was probably meant.
+    pub(crate) fn resembling(name: &str) -> Option<&'static Key> {
+        let last = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
+        let similarity = |key: &Key| {
+            let whole = strsim::jaro_winkler(name, key.name);
+            whole.max(strsim::jaro_winkler(name, last(key.name)))
+        };
+        let best = KEYS
+            .iter()
+            .max_by(|one, other| similarity(one).total_cmp(&similarity(other)))?;
+        (similarity(best) > RESEMBLES).then_some(best)
+    }
+}
+
+/// Below this similarity (0 to 1) a suggestion would rather confuse.
+const RESEMBLES: f64 = 0.85;

@@ -1,0 +1,69 @@
+//! A node as a process: a runtime, a log, and signals that end it.
+//!
+//! The first SIGTERM or SIGINT stops the node in order. A second one ends the process at once, which
+//! is safe: what was acknowledged is on disk.
+
+use crate::config::Loaded;
+use crate::run::{RunError, run};
+use crate::telemetry;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tracing::{info, warn};
+
+/// Why a process did not run to its orderly end.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The runtime or its signals could not be had.
+    #[error("cannot start the runtime: {0}")]
+    Runtime(std::io::Error),
+    /// Something logs already.
+    #[error("cannot start logging: {0}")]
+    Telemetry(#[from] tracing_subscriber::util::TryInitError),
+    /// The node failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// The exit code after a second signal: 128 and the number of SIGINT, as shells have it.
+const IMPATIENT_EXIT: i32 = 130;
+
+/// Runs a node with this configuration until the process is told to end.
+pub fn serve(loaded: Loaded) -> Result<(), ServeError> {
+    telemetry::start(&loaded.config.log)?;
+    for warning in &loaded.warnings {
+        warn!(warning, "configuration");
+    }
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().build().map_err(ServeError::Runtime)?;
+    runtime.block_on(async {
+        let terminate = signal(SignalKind::terminate()).map_err(ServeError::Runtime)?;
+        let interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Runtime)?;
+        let (stop, stopped) = oneshot::channel();
+        let signals = tokio::spawn(watch(terminate, interrupt, stop));
+        let shutdown = async {
+            // The watcher ends only after it has sent, so there is nothing to do about an error.
+            let _ = stopped.await;
+        };
+        let result = run(loaded.config, shutdown).await;
+        signals.abort();
+        Ok(result?)
+    })
+}
+
+async fn watch(mut terminate: Signal, mut interrupt: Signal, stop: oneshot::Sender<()>) {
+    let name = either(&mut terminate, &mut interrupt).await;
+    info!(signal = name, "stopping");
+    // The node may have ended by itself meanwhile; then there is nothing left to stop.
+    let _ = stop.send(());
+    let name = either(&mut terminate, &mut interrupt).await;
+    warn!(signal = name, "ending at once");
+    std::process::exit(IMPATIENT_EXIT);
+}
+
+/// Waits for one of the two signals; the other stays pending in its own stream.
+async fn either(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
+    tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    }
+}
