@@ -16,6 +16,7 @@ mod clock;
 mod control;
 mod driver;
 mod machines;
+mod memory;
 mod messages;
 mod node;
 mod partition;

@@ -18,6 +18,7 @@ use crate::clock::PartitionClock;
 use crate::control::{BarrierDescriptors, ControlPlane};
 use crate::driver::{Driver, Founding};
 use crate::machines::{METADATA_GROUP, MetadataMachine, PartitionMachine, group_of};
+use crate::memory::MemoryBudget;
 use crate::partition::{Host, HostLimits, HostParts, PartitionHandle};
 use crate::ports::{Clock, Entropy};
 use crate::router::Router;
@@ -35,6 +36,8 @@ pub struct NodeSettings {
     pub partitions: u32,
     /// Bounds of each hosted partition.
     pub limits: HostLimits,
+    /// Memory of all machines beyond which sends are refused, bytes.
+    pub memory_bytes: usize,
     /// How long a request waits for a leader before the caller sees an error.
     pub request_budget: Duration,
 }
@@ -83,6 +86,7 @@ pub struct Node {
     control: Arc<ControlPlane>,
     catalogue: Arc<Catalogue>,
     entropy: Arc<dyn Entropy>,
+    memory: MemoryBudget,
     stop: watch::Sender<bool>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -119,6 +123,7 @@ impl Node {
             stop.subscribe(),
         ));
 
+        let memory = MemoryBudget::new(settings.memory_bytes);
         let mut handles = Vec::new();
         let mut groups = Vec::new();
         for number in 0..settings.partitions {
@@ -141,6 +146,7 @@ impl Node {
                 entropy: Arc::clone(&parts.entropy),
                 descriptors: Arc::new(BarrierDescriptors(Arc::clone(&control))),
                 limits: settings.limits,
+                memory: memory.share(),
             };
             let (handle, serve) = Host::start(parts, stop.subscribe());
             tasks.spawn(serve);
@@ -181,6 +187,7 @@ impl Node {
             control,
             catalogue,
             entropy: parts.entropy,
+            memory,
             stop,
             tasks: Mutex::new(tasks),
         }))
@@ -209,6 +216,11 @@ impl Node {
     /// Where identities are drawn from.
     pub fn entropy(&self) -> &dyn Entropy {
         &*self.entropy
+    }
+
+    /// Memory held by this node's machines, bytes, as last reported.
+    pub fn state_bytes(&self) -> usize {
+        self.memory.total_bytes()
     }
 
     /// Hosted partitions.

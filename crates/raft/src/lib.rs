@@ -28,6 +28,8 @@ mod network;
 mod node;
 mod service;
 mod state_machine;
+#[cfg(test)]
+mod suite;
 mod types;
 
 pub use config::RaftConfig;

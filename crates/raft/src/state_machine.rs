@@ -122,11 +122,8 @@ impl<M: Machine> AnyMachine for Hosted<M> {
     fn apply(&self, entry: &Entry) -> Result<AnyReply, MachineError> {
         let mut state = self.lock();
         let index = entry.log_id.index();
-        let expected = state.applied.as_ref().map_or(0, |id| id.index() + 1);
-        assert!(
-            index == expected,
-            "entries are applied in order: {index} after {expected}"
-        );
+        let last = state.applied.as_ref().map(|id| id.index());
+        assert!(last < Some(index), "entries are applied in order: {index} after {last:?}");
         let reply = match &entry.payload {
             EntryPayload::Blank => None,
             EntryPayload::Membership(membership) => {
@@ -240,20 +237,14 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         _meta: &SnapshotMeta,
         snapshot: SnapshotData,
     ) -> Result<(), io::Error> {
-        let SnapshotData::Received {
-            install,
-            checkpoint,
-        } = snapshot
-        else {
-            return Err(io::Error::other(
-                "a snapshot of this node cannot be installed on it",
-            ));
-        };
         let machine = Arc::clone(&self.machine);
+        let log = self.log.clone();
         on_disk(self.work, move || {
-            install
-                .finish(checkpoint.clone())
-                .map_err(io::Error::other)?;
+            let (install, checkpoint) = match snapshot {
+                SnapshotData::Received { install, checkpoint } => (install, checkpoint),
+                SnapshotData::Pinned(pin) => copy_bodies(&pin, &log)?,
+            };
+            install.finish(checkpoint.clone()).map_err(io::Error::other)?;
             machine.reset(Some(&checkpoint))
         })
         .await
@@ -274,6 +265,16 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
             .map_err(io::Error::other)?;
         snapshot_of(pin).map(Some)
     }
+}
+
+/// Takes over a snapshot of a log of this process.
+fn copy_bodies(pin: &SnapshotPin, log: &GroupLog) -> io::Result<(Install, Checkpoint)> {
+    let mut install = log.begin_install();
+    for body in pin.bodies(0, 0) {
+        let (entry, ordinal, body) = body.map_err(io::Error::other)?;
+        install.add(entry, ordinal, body).map_err(io::Error::other)?;
+    }
+    Ok((install, pin.checkpoint().clone()))
 }
 
 /// Writes a checkpoint of the machine as it is when the building starts.

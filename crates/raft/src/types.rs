@@ -35,6 +35,12 @@ impl fmt::Display for EntryData {
 /// taken out again in [`crate::Group::submit`], which knows it.
 pub struct AnyReply(pub Option<Box<dyn Any + Send + Sync>>);
 
+impl fmt::Debug for AnyReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "a machine's reply" } else { "no reply" })
+    }
+}
+
 /// Where a replica lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {

@@ -150,11 +150,6 @@ impl PartitionHandle {
         self.group.watch_applied().borrow().index
     }
 
-    /// Estimated memory held by the machine, bytes.
-    pub fn state_bytes(&self) -> usize {
-        self.group.with_machine(|machine| machine.0.state_bytes())
-    }
-
     /// Hands deliveries back uncounted, for a client that has gone. Best effort: if it does not get
     /// through, the messages return after their visibility timeout.
     pub fn return_unread(&self, deliveries: &[Delivery]) {

@@ -20,6 +20,7 @@ use super::parking::Parking;
 use super::{Answered, Call, SubmitError};
 use crate::clock::PartitionClock;
 use crate::machines::PartitionMachine;
+use crate::memory::MemoryShare;
 use crate::ports::Entropy;
 
 /// Entries under way per partition: the next is gathered while the last ones reach their quorum.
@@ -41,8 +42,6 @@ pub struct HostLimits {
     pub calls: usize,
     /// Long polls parked at once; more are answered at once as if their wait were over.
     pub parked_polls: usize,
-    /// Memory of the machine beyond which sends are refused, bytes.
-    pub state_bytes: usize,
 }
 
 impl Default for HostLimits {
@@ -50,7 +49,6 @@ impl Default for HostLimits {
         Self {
             calls: 16_384,
             parked_polls: 100_000,
-            state_bytes: 1 << 30,
         }
     }
 }
@@ -82,6 +80,7 @@ pub struct Host {
     entropy: Arc<dyn Entropy>,
     descriptors: Arc<dyn DescriptorSource>,
     limits: HostLimits,
+    memory: MemoryShare,
     calls: mpsc::Receiver<Call>,
     leadership: watch::Receiver<Leadership>,
     serving: bool,
@@ -110,6 +109,8 @@ pub struct HostParts {
     pub descriptors: Arc<dyn DescriptorSource>,
     /// Bounds.
     pub limits: HostLimits,
+    /// What the machine may hold of the node's memory.
+    pub memory: MemoryShare,
 }
 
 impl Host {
@@ -135,6 +136,7 @@ impl Host {
             entropy: parts.entropy,
             descriptors: parts.descriptors,
             limits: parts.limits,
+            memory: parts.memory,
             calls,
             serving: false,
             waiting: VecDeque::new(),
@@ -238,15 +240,12 @@ impl Host {
             Operation::Send { .. } if !self.raft.has_room() => {
                 refuse(call, SubmitError::DiskFull);
             }
-            Operation::Send { .. } if self.over_budget() => refuse(call, SubmitError::Overloaded),
+            Operation::Send { .. } if self.memory.is_exceeded() => {
+                refuse(call, SubmitError::Overloaded);
+            }
             Operation::Receive { .. } => self.admit_receive(call),
             _ => self.waiting.push_back(call),
         }
-    }
-
-    fn over_budget(&self) -> bool {
-        self.group
-            .with_machine(|machine| machine.0.over_budget(self.limits.state_bytes))
     }
 
     /// Proposes a receive that may find something; the others wait or are answered without an entry.
@@ -485,6 +484,8 @@ impl Host {
         if now >= self.housekeeping_at {
             self.housekeeping_at = now + HOUSEKEEPING_INTERVAL;
             self.parking.tidy();
+            self.memory
+                .report(self.group.with_machine(|machine| machine.0.state_bytes()));
             let due = self
                 .group
                 .with_machine(|machine| machine.0.housekeeping_due(now_ms));
