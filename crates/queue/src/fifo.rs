@@ -218,12 +218,12 @@ impl Fifo {
 
     /// What became visible since the last settling: when, the message, and its group's slot.
     fn passed_deadlines(&mut self, now: u64, horizon: Option<u64>) -> Vec<(u64, PackedName, u32)> {
-        let mut passed: Vec<_> = self
-            .held
-            .settle(now)
-            .into_iter()
-            .filter_map(|(at, name)| Some((at, name, self.held.get(name)?.group)))
+        let group = |name| self.held.get(name).map(|held| held.group);
+        let passed = self.held.passed(now);
+        let mut passed: Vec<_> = passed
+            .filter_map(|(at, name)| Some((at, name, group(name)?)))
             .collect();
+        self.held.settle(now);
         while let Some(front) = self.delayed.front().copied() {
             let due = front.sent_at.saturating_add(self.delay_ms);
             let expired = horizon.is_some_and(|horizon| front.sent_at <= horizon);

@@ -194,22 +194,10 @@ impl HeldMessages {
         }
     }
 
-    /// Counts the deadlines that passed up to `now` and returns them in order.
-    pub fn settle(&mut self, now: u64) -> Vec<(u64, PackedName)> {
-        let passed: Vec<_> = self.passed(now).collect();
-        for (_, name) in &passed {
-            let unread = self
-                .by_name
-                .get(name)
-                .is_some_and(|held| held.receive_count == 0);
-            *(if unread {
-                &mut self.delayed
-            } else {
-                &mut self.in_flight
-            }) -= 1;
-        }
+    /// Counts the deadlines that passed up to `now`.
+    pub fn settle(&mut self, now: u64) {
+        (self.in_flight, self.delayed) = self.waiting_at(now);
         self.settled_at = self.settled_at.max(now);
-        passed
     }
 
     /// Deadlines in `(settled_at, now]`.

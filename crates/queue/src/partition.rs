@@ -346,7 +346,8 @@ impl Partition {
         self.state_bytes() > budget
     }
 
-    /// Every message that exists, in the order of names. Bodies of other messages are garbage.
+    /// Every message that exists, ordered by first index and ordinal; runs of several entries may
+    /// interleave. Bodies of other messages are garbage.
     pub fn live_runs(&self) -> Vec<LiveRun> {
         let mut live = Vec::new();
         for Hosted { slice, .. } in self.slices.values() {

@@ -5,7 +5,11 @@
     reason = "these are tests; clippy sees only the functions marked so"
 )]
 
+mod encodings;
 mod fifo;
+mod model;
 mod partition;
+mod property;
+mod script;
 mod standard;
 mod support;

@@ -200,6 +200,18 @@ fn an_unread_grant_comes_back_uncounted() {
 }
 
 #[test]
+fn an_unread_grant_that_is_re_timed_counts_as_in_flight() {
+    let mut queue = Queue::standard();
+    queue.send(0, &["one"]);
+    let unread = queue.receive(0, 1)[0];
+    queue.return_unread(1, &unread);
+    queue.change(2, unread.receipt, SECOND).unwrap();
+    assert_eq!(queue.counts(2), (0, 1, 0));
+    queue.send(SECOND + 2, &["two"]);
+    assert_eq!(queue.counts(SECOND + 2), (2, 0, 0));
+}
+
+#[test]
 fn a_grant_that_was_read_since_is_not_taken_back() {
     let mut queue = Queue::standard();
     queue.send(0, &["one"]);

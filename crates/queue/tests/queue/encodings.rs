@@ -1,0 +1,345 @@
+//! Version 1 of everything persisted or sent: what it is, byte for byte, and that all of it comes
+//! back. A change that breaks a pinned test breaks clusters: make a version 2 beside it.
+
+use hikyaku_queue::{
+    ChangeVisibilityError, Command, DecodeError, DeduplicationScope, DeleteError, Delivery,
+    Descriptor, HandleKey, HandleSealer, MessageId, Name, Operation, Partition, PartitionId,
+    QueueId, QueueKind, QueueState, ReceiptHandle, Reply, RequestId, SendError, SendMessage, Sent,
+    VisibilityChange, decode_head, encode_head,
+};
+use proptest::prelude::*;
+
+use crate::support::{Queue, SECOND, message};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn handle() -> ReceiptHandle {
+    ReceiptHandle {
+        partition: PartitionId(3),
+        queue: QueueId(300),
+        name: Name {
+            index: 70_000,
+            ordinal: 5,
+        },
+        receive_number: 2,
+        received_at: 1_700_000_000_000,
+        deadline: 1_700_000_030_000,
+    }
+}
+
+fn fifo_descriptor() -> Descriptor {
+    Descriptor {
+        id: QueueId(300),
+        version: 2,
+        state: QueueState::Active,
+        kind: QueueKind::Fifo {
+            dedup_scope: DeduplicationScope::MessageGroup,
+        },
+        visibility_timeout_ms: 30_000,
+        delay_ms: 0,
+        retention_ms: 345_600_000,
+        purge_epoch: 1,
+        in_flight_limit: 120_000,
+        spread: vec![PartitionId(3), PartitionId(200)],
+    }
+}
+
+fn operations() -> Vec<Operation> {
+    let message = SendMessage {
+        id: MessageId([0xab; 16]),
+        body_bytes: 1_000,
+        delay_ms: Some(5_000),
+        message_group: Some("g".to_owned()),
+        deduplication_id: None,
+    };
+    vec![
+        Operation::Send {
+            messages: vec![message],
+        },
+        Operation::Receive {
+            max: 10,
+            visibility_timeout_ms: Some(0),
+            attempt_id: Some("a".to_owned()),
+        },
+        Operation::Delete {
+            handles: vec![handle()],
+        },
+        Operation::ChangeVisibility {
+            changes: vec![VisibilityChange {
+                handle: handle(),
+                timeout_ms: 1_000,
+            }],
+        },
+        Operation::ReturnUnread {
+            deliveries: vec![(
+                Name {
+                    index: 1,
+                    ordinal: 2,
+                },
+                3,
+            )],
+        },
+        Operation::PutDescriptor(fifo_descriptor()),
+        Operation::Housekeep,
+    ]
+}
+
+fn command(operation: Operation) -> Command {
+    Command {
+        request_id: RequestId(0x0102),
+        not_after: 1_700_000_020_000,
+        queue: QueueId(300),
+        descriptor_version: 2,
+        operation,
+    }
+}
+
+fn replies() -> Vec<Reply> {
+    let sent = Sent {
+        id: MessageId([0xcd; 16]),
+        sequence: Some(1 << 60),
+        duplicate: true,
+    };
+    let delivery = Delivery {
+        name: Name {
+            index: 70_000,
+            ordinal: 5,
+        },
+        receive_count: 1,
+        first_received_at: 1_700_000_000_000,
+        deadline: 1_700_000_030_000,
+        sequence: None,
+        receipt: handle(),
+    };
+    vec![
+        Reply::Sent(vec![
+            Ok(sent),
+            Err(SendError::NoMessageGroup),
+            Err(SendError::NoDeduplicationId),
+            Err(SendError::DelayOnFifo),
+        ]),
+        Reply::Received(vec![delivery]),
+        Reply::Deleted(vec![
+            Ok(()),
+            Err(DeleteError::ForeignHandle),
+            Err(DeleteError::HandleExpired),
+        ]),
+        Reply::VisibilityChanged(vec![
+            Ok(()),
+            Err(ChangeVisibilityError::ForeignHandle),
+            Err(ChangeVisibilityError::HandleExpired),
+            Err(ChangeVisibilityError::NotAvailable),
+            Err(ChangeVisibilityError::TotalTimeoutTooLong),
+        ]),
+        Reply::Returned,
+        Reply::DescriptorPut,
+        Reply::Housekept,
+        Reply::Late,
+        Reply::QueueGone,
+        Reply::DescriptorNeeded { have: Some(300) },
+        Reply::OverInFlightLimit,
+    ]
+}
+
+#[test]
+fn descriptors_are_pinned() {
+    let bytes = fifo_descriptor().encode();
+    assert_eq!(
+        hex(&bytes),
+        "01ac02020103b0ea010080e0e5a40101c0a9070203c801"
+    );
+    assert_eq!(Descriptor::decode(&bytes), Ok(fifo_descriptor()));
+}
+
+#[test]
+fn commands_are_pinned() {
+    for (operation, pinned) in operations().into_iter().zip(COMMANDS) {
+        let command = command(operation);
+        let bytes = command.encode();
+        assert_eq!(hex(&bytes), pinned);
+        assert_eq!(Command::decode(&bytes), Ok(command));
+    }
+}
+
+#[test]
+fn replies_are_pinned() {
+    for (reply, pinned) in replies().into_iter().zip(REPLIES) {
+        let bytes = reply.encode();
+        assert_eq!(hex(&bytes), pinned);
+        assert_eq!(Reply::decode(&bytes), Ok(reply));
+    }
+}
+
+#[test]
+fn heads_are_pinned() {
+    let commands = [
+        command(Operation::Housekeep),
+        command(operations().swap_remove(0)),
+    ];
+    let bytes = encode_head(1_700_000_000_000, &commands);
+    assert_eq!(hex(&bytes), HEAD);
+    assert_eq!(
+        decode_head(&bytes),
+        Ok((1_700_000_000_000, commands.to_vec()))
+    );
+}
+
+#[test]
+fn sealed_handles_are_pinned() {
+    let sealer = HandleSealer::new(
+        HandleKey {
+            id: 1,
+            secret: [7; 64],
+        },
+        None,
+    );
+    assert_eq!(
+        sealer.seal(&handle()),
+        "AQEBPJ4dVdTu4bK/DwU7O5VQ8G3I2UeVRnzw4lampt4OErc9EmflbCJQWFRVO1+J+MPtf8URGxFXzgD3pwTU"
+    );
+}
+
+/// A partition with one of everything that a checkpoint can hold.
+fn partition() -> Partition {
+    let mut queue = Queue::fifo();
+    queue.put(0, |descriptor| descriptor.delay_ms = SECOND);
+    queue.send_to(0, "a", "a1");
+    queue.send_to(0, "a", "a2");
+    queue.send_to(500, "b", "b1");
+    queue.receive_with(SECOND, 1, None, Some("try"));
+    let fifo = queue.descriptor.clone();
+    queue.descriptor = crate::support::descriptor(QueueId(8), QueueKind::Standard);
+    queue.put(SECOND, |_| ());
+    let mut delayed = message("delayed");
+    delayed.delay_ms = Some(SECOND);
+    queue.send_messages(SECOND, vec![message("one"), delayed, message("two")]);
+    let deliveries = queue.receive(SECOND, 1);
+    queue.return_unread(SECOND, &deliveries[0]);
+    queue.descriptor = Descriptor {
+        id: QueueId(9),
+        state: QueueState::Deleted,
+        ..fifo
+    };
+    queue.put(SECOND, |_| ());
+    queue.partition
+}
+
+#[test]
+fn checkpoints_are_pinned() {
+    let state = partition().encode();
+    assert_eq!(hex(&state), CHECKPOINT);
+    assert_eq!(Partition::decode(&state).unwrap().encode(), state);
+}
+
+#[test]
+fn unknown_versions_are_refused() {
+    let mut bytes = partition().encode();
+    bytes[0] = 2;
+    assert_eq!(
+        Partition::decode(&bytes).unwrap_err(),
+        DecodeError::UnknownVersion(2)
+    );
+}
+
+#[test]
+fn cut_or_padded_bytes_are_refused() {
+    let whole = partition().encode();
+    for length in 0..whole.len() {
+        assert!(
+            Partition::decode(&whole[..length]).is_err(),
+            "cut at {length}"
+        );
+    }
+    let padded = [whole, vec![0]].concat();
+    assert_eq!(
+        Partition::decode(&padded).unwrap_err(),
+        DecodeError::LeftOver(1)
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    /// What a damaged checkpoint decodes to, if it does, keeps every invariant: decoding checks.
+    #[test]
+    fn damaged_checkpoints_do_not_panic(at: prop::sample::Index, to: u8) {
+        let mut state = partition().encode();
+        let at = at.index(state.len());
+        state[at] = to;
+        if let Ok(partition) = Partition::decode(&state) {
+            partition.validate();
+        }
+    }
+
+    #[test]
+    fn damaged_heads_do_not_panic(at: prop::sample::Index, to: u8) {
+        let commands: Vec<Command> = operations().into_iter().map(command).collect();
+        let mut head = encode_head(5, &commands);
+        let at = at.index(head.len());
+        head[at] = to;
+        let _ = partition().apply_entry(1_000, &head);
+    }
+
+    #[test]
+    fn garbage_is_refused_or_read(bytes: Vec<u8>) {
+        let _ = Partition::decode(&bytes);
+        let _ = decode_head(&bytes);
+        let _ = Reply::decode(&bytes);
+        let _ = Descriptor::decode(&bytes);
+    }
+}
+
+const HEAD: &str = "\
+    0180d095ffbc310200000000000000000000000000000102a0ec96ffbc31ac020207000000000000\
+    00000000000000000102a0ec96ffbc31ac02020101ababababababababababababababababe80701\
+    882701016700";
+
+const COMMANDS: [&str; 7] = [
+    "0100000000000000000000000000000102a0ec96ffbc31ac02020101abababababababababababab\
+     ababababe80701882701016700",
+    "0100000000000000000000000000000102a0ec96ffbc31ac0202020a0100010161",
+    "0100000000000000000000000000000102a0ec96ffbc31ac0202030103ac02f0a204050280d095ff\
+     bc31b0ba97ffbc31",
+    "0100000000000000000000000000000102a0ec96ffbc31ac0202040103ac02f0a204050280d095ff\
+     bc31b0ba97ffbc31e807",
+    "0100000000000000000000000000000102a0ec96ffbc31ac02020501010203",
+    "0100000000000000000000000000000102a0ec96ffbc31ac0202061701ac02020103b0ea010080e0\
+     e5a40101c0a9070203c801",
+    "0100000000000000000000000000000102a0ec96ffbc31ac020207",
+];
+
+const REPLIES: [&str; 11] = [
+    "01010400cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd0180808080808080801001010203",
+    "010201f0a204050180d095ffbc31b0ba97ffbc310003ac02f0a204050280d095ffbc31b0ba97ffbc\
+     31",
+    "010303000102",
+    "0104050001020304",
+    "0105",
+    "0106",
+    "0107",
+    "0108",
+    "0109",
+    "010a01ac02",
+    "010b",
+];
+
+const CHECKPOINT: &str = "\
+    01038b0be8070700000000000000000000000000000003ffffffffffffffffff0120010101006131\
+    00000000000000000000000000000180808c80808080808b01000000000000000000000000000000\
+    0004ffffffffffffffffff0120010101006132000000000000000000000000000001808090808080\
+    80808b010000000000000000000000000000000005ffffffffffffffffff01200101010062310000\
+    0000000000000000000000000180809480808080808b010000000000000000000000000000000006\
+    ffffffffffffffffff0120010201030001e80798f2010180808c80808080808b010307030001e807\
+    98f20100000000000000000000000000000008ffffffffffffffffff013c010103006f6e65000000\
+    0000000000000000000000000064656c6179656400000000000000000000000074776f0000000000\
+    0000000000000000000000000000000000000000000000000009ffffffffffffffffff0116010201\
+    080001e80798f201000308080001e80798f2010000000000000000000000000000000affffffffff\
+    ffffffff01020105010903a8d72402150107020102b0ea01e80780e0e5a40100c0a9070103e807e8\
+    070180800c0098f201e80701000201610180800c0180801081200162000180801481a080fa010001\
+    f403808014010103026131006131000000000000000000000000000080800c026132006132000000\
+    0000000000000000000000808010026231f403623100000000000000000000000000008080140103\
+    747279e80701030001e80798f2010180808c80808080808b010307030001e80798f2011401080201\
+    01b0ea010080e0e5a40100c0a9070103e807000182802081a080d00fe80702808020a01fe807e807\
+    0001818020a01fd00f000000";
