@@ -6,5 +6,6 @@
 //! What is sent is a promise: field numbers are never reused and meanings never change.
 
 #[expect(missing_docs, reason = "generated; the .proto files carry the documentation")]
+#[expect(clippy::allow_attributes_without_reason, reason = "generated")]
 #[rustfmt::skip]
 pub mod node;

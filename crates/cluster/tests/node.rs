@@ -1,0 +1,384 @@
+//! One node over a simulated disk and a paused clock: what a front sees.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use hikyaku_cluster::{
+    CallError, ControlError, HandleError, HostLimits, MemoryCopy, Node, NodeParts, NodeSettings,
+    Outgoing, ReceiveRequest, Received, SystemClock, SystemEntropy,
+};
+use hikyaku_metadata::{
+    Attributes, CreateQueue, CreateQueueError, PurgeQueueError, QueueRecord, SetAttributes,
+    TenantId,
+};
+use hikyaku_queue::MessageId;
+use hikyaku_raft::{BoxedStream, Net, Peers, RaftConfig, RaftNode};
+use hikyaku_storage::{CrashKind, Log, LogConfig, SimDisk, Work};
+
+/// A node alone reaches nobody.
+struct NoNet;
+
+impl Net for NoNet {
+    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<BoxedStream>> {
+        Box::pin(async move { Err(io::Error::other(format!("no way to {address}"))) })
+    }
+
+    fn listen(
+        &self,
+        _address: String,
+    ) -> BoxFuture<'static, io::Result<BoxStream<'static, io::Result<BoxedStream>>>> {
+        Box::pin(async { Ok(Box::pin(futures_util::stream::pending()) as BoxStream<'static, _>) })
+    }
+}
+
+async fn start(disk: &Arc<SimDisk>) -> Arc<Node> {
+    let log = Log::open(Arc::clone(disk) as _, LogConfig::small(), Work::Task).expect("opens");
+    let peers = Peers::new(Arc::new(NoNet), []);
+    let raft = RaftNode::new(RaftConfig::default(), log, peers, Work::Task).expect("valid");
+    let settings = NodeSettings {
+        node: 7,
+        founders: vec![(7, String::new())],
+        peer_listen: None,
+        partitions: 2,
+        limits: HostLimits::default(),
+        memory_bytes: 1 << 30,
+        request_budget: Duration::from_secs(20),
+    };
+    let parts = NodeParts {
+        raft: Arc::new(raft),
+        clock: Arc::new(SystemClock::new()),
+        entropy: Arc::new(SystemEntropy),
+        catalogue: Arc::new(MemoryCopy::default()),
+    };
+    let node = Node::start(settings, parts).await.expect("starts");
+    while !node.is_ready() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    node
+}
+
+async fn queue(node: &Node, name: &str, fifo: bool) -> Arc<QueueRecord> {
+    let create = CreateQueue {
+        tenant: TenantId::DEFAULT,
+        name: name.to_owned(),
+        fifo,
+        attributes: Attributes::default(),
+        tags: BTreeMap::new(),
+    };
+    node.create_queue(create).await.expect("created");
+    let found = node
+        .find_queue(TenantId::DEFAULT, name)
+        .await
+        .expect("answered");
+    found.expect("just created")
+}
+
+fn message(number: u8) -> Outgoing {
+    Outgoing {
+        id: MessageId([number; 16]),
+        body: Bytes::from(vec![number; 3]),
+        delay_ms: None,
+        message_group: None,
+        deduplication_id: None,
+    }
+}
+
+fn ordered(group: &str, number: u8) -> Outgoing {
+    Outgoing {
+        message_group: Some(group.to_owned()),
+        deduplication_id: Some(format!("{group}-{number}")),
+        ..message(number)
+    }
+}
+
+fn up_to(max: u8) -> ReceiveRequest {
+    ReceiveRequest {
+        max,
+        visibility_timeout_ms: None,
+        attempt_id: None,
+        wait: Duration::ZERO,
+    }
+}
+
+fn waiting(seconds: u64) -> ReceiveRequest {
+    ReceiveRequest {
+        wait: Duration::from_secs(seconds),
+        ..up_to(10)
+    }
+}
+
+fn bodies(received: &[Received]) -> Vec<u8> {
+    received.iter().map(|message| message.body[0]).collect()
+}
+
+fn applied(node: &Node) -> u64 {
+    node.partitions()
+        .iter()
+        .map(|partition| partition.applied_index())
+        .sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_sent_received_and_deleted() {
+    let node = start(&Arc::new(SimDisk::new(1))).await;
+    let queue = queue(&node, "q", false).await;
+    let sent = node
+        .send(&queue, vec![message(1), message(2)])
+        .await
+        .expect("sent");
+    assert!(sent.iter().all(Result::is_ok));
+    let received = node.receive(&queue, up_to(10)).await.expect("received");
+    assert_eq!(bodies(&received), [1, 2]);
+    assert_eq!(received[0].receive_count, 1);
+    assert!(
+        node.receive(&queue, up_to(10))
+            .await
+            .expect("received")
+            .is_empty()
+    );
+    let handles: Vec<&str> = received.iter().map(|m| m.receipt_handle.as_str()).collect();
+    assert_eq!(node.delete(&queue, &handles).await, [Ok(()), Ok(())]);
+    let counts = node.counts(&queue).await.expect("counted");
+    assert_eq!(
+        (counts.visible, counts.in_flight, counts.delayed),
+        (0, 0, 0)
+    );
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_returns_after_its_visibility_timeout() {
+    let node = start(&Arc::new(SimDisk::new(1))).await;
+    let queue = queue(&node, "q", false).await;
+    node.send(&queue, vec![message(1)]).await.expect("sent");
+    assert_eq!(
+        node.receive(&queue, up_to(1))
+            .await
+            .expect("received")
+            .len(),
+        1
+    );
+    tokio::time::sleep(Duration::from_millis(29_900)).await;
+    assert!(
+        node.receive(&queue, up_to(1))
+            .await
+            .expect("received")
+            .is_empty()
+    );
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let again = node.receive(&queue, up_to(1)).await.expect("received");
+    assert_eq!(again[0].receive_count, 2);
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifo_keeps_order_and_drops_duplicates() {
+    let node = start(&Arc::new(SimDisk::new(1))).await;
+    let queue = queue(&node, "q.fifo", true).await;
+    let first = node
+        .send(&queue, vec![ordered("a", 1), ordered("a", 2)])
+        .await
+        .expect("sent");
+    let again = node
+        .send(&queue, vec![ordered("a", 1)])
+        .await
+        .expect("sent");
+    let (first, again) = (first[0].expect("sent"), again[0].expect("sent"));
+    assert_eq!(
+        (again.id, again.sequence, again.duplicate),
+        (first.id, first.sequence, true)
+    );
+    let received = node.receive(&queue, up_to(10)).await.expect("received");
+    assert_eq!(bodies(&received), [1, 2]);
+    assert!(received[0].sequence < received[1].sequence);
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_poll_wakes_when_a_message_comes() {
+    let node = start(&Arc::new(SimDisk::new(1))).await;
+    let queue = queue(&node, "q", false).await;
+    let poll = {
+        let (node, queue) = (Arc::clone(&node), Arc::clone(&queue));
+        tokio::spawn(async move { node.receive(&queue, waiting(20)).await })
+    };
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    node.send(&queue, vec![message(4)]).await.expect("sent");
+    let received = poll.await.expect("no panic").expect("received");
+    assert_eq!(bodies(&received), [4]);
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_poll_wakes_when_a_delay_ends() {
+    let node = start(&Arc::new(SimDisk::new(1))).await;
+    let queue = queue(&node, "q", false).await;
+    let delayed = Outgoing {
+        delay_ms: Some(3_000),
+        ..message(9)
+    };
+    node.send(&queue, vec![delayed]).await.expect("sent");
+    let started = tokio::time::Instant::now();
+    let received = node.receive(&queue, waiting(20)).await.expect("received");
+    assert_eq!(bodies(&received), [9]);
+    let waited = started.elapsed();
+    assert!(waited >= Duration::from_millis(2_990) && waited < Duration::from_secs(4));
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_long_polls_write_nothing() {
+    let node = start(&Arc::new(SimDisk::new(1))).await;
+    let queue = queue(&node, "q", false).await;
+    let before = applied(&node);
+    let polls: Vec<_> = (0..100)
+        .map(|_| {
+            let (node, queue) = (Arc::clone(&node), Arc::clone(&queue));
+            tokio::spawn(async move { node.receive(&queue, waiting(20)).await })
+        })
+        .collect();
+    for poll in polls {
+        assert!(poll.await.expect("no panic").expect("answered").is_empty());
+    }
+    assert_eq!(applied(&node), before);
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_whose_client_has_gone_is_returned_uncounted() {
+    let node = start(&Arc::new(SimDisk::new(1))).await;
+    let queue = queue(&node, "q", false).await;
+    let gone = tokio::time::timeout(Duration::from_secs(1), node.receive(&queue, waiting(20)));
+    assert!(gone.await.is_err());
+    node.send(&queue, vec![message(1)]).await.expect("sent");
+    let received = node.receive(&queue, waiting(20)).await.expect("received");
+    assert_eq!(received[0].receive_count, 1);
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_acknowledged_survives_a_power_cut() {
+    let disk = Arc::new(SimDisk::new(3));
+    let node = start(&disk).await;
+    let orders = queue(&node, "orders", false).await;
+    node.send(&orders, vec![message(1), message(2), message(3)])
+        .await
+        .expect("sent");
+    let received = node.receive(&orders, up_to(2)).await.expect("received");
+    node.delete(&orders, &[&received[0].receipt_handle]).await;
+    let disk = Arc::new(disk.crash(CrashKind::PowerCut));
+    drop(node);
+
+    let node = start(&disk).await;
+    let orders = queue(&node, "orders", false).await;
+    assert_eq!(
+        bodies(&node.receive(&orders, up_to(10)).await.expect("received")),
+        [3]
+    );
+    let counts = node.counts(&orders).await.expect("counted");
+    assert_eq!((counts.visible, counts.in_flight), (0, 2));
+    assert_eq!(
+        node.delete(&orders, &[&received[1].receipt_handle]).await,
+        [Ok(())]
+    );
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn purge_and_delete_are_points_in_time() {
+    let node = start(&Arc::new(SimDisk::new(1))).await;
+    let queue = queue(&node, "q", false).await;
+    node.send(&queue, vec![message(1)]).await.expect("sent");
+    node.purge_queue(queue.descriptor.id).await.expect("purged");
+    node.send(&queue, vec![message(2)]).await.expect("sent");
+    assert_eq!(
+        bodies(&node.receive(&queue, up_to(10)).await.expect("received")),
+        [2]
+    );
+    let refused = node.purge_queue(queue.descriptor.id).await;
+    assert!(matches!(
+        refused,
+        Err(ControlError::Refused(PurgeQueueError::InProgress { .. }))
+    ));
+    node.delete_queue(queue.descriptor.id)
+        .await
+        .expect("deleted");
+    let sent = node.send(&queue, vec![message(3)]).await;
+    assert_eq!(sent.unwrap_err(), CallError::QueueGone);
+    assert_eq!(
+        node.read_queue(TenantId::DEFAULT, "q")
+            .await
+            .expect("answered"),
+        None
+    );
+    let create = CreateQueue {
+        tenant: TenantId::DEFAULT,
+        name: "q".to_owned(),
+        fifo: false,
+        attributes: Attributes::default(),
+        tags: BTreeMap::new(),
+    };
+    let refused = node.create_queue(create).await;
+    assert!(matches!(
+        refused,
+        Err(ControlError::Refused(
+            CreateQueueError::DeletedRecently { .. }
+        ))
+    ));
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn attributes_reach_the_partition_before_the_answer() {
+    let node = start(&Arc::new(SimDisk::new(1))).await;
+    let queue = queue(&node, "q", false).await;
+    node.send(&queue, vec![message(1)]).await.expect("sent");
+    let attributes = Attributes {
+        visibility_timeout_ms: Some(1_000),
+        ..Attributes::default()
+    };
+    let change = SetAttributes {
+        queue: queue.descriptor.id,
+        attributes,
+    };
+    node.set_attributes(change).await.expect("set");
+    assert_eq!(
+        node.receive(&queue, up_to(1))
+            .await
+            .expect("received")
+            .len(),
+        1
+    );
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(
+        node.receive(&queue, up_to(1))
+            .await
+            .expect("received")
+            .len(),
+        1
+    );
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_of_another_queue_is_refused() {
+    let node = start(&Arc::new(SimDisk::new(1))).await;
+    let (one, other) = (
+        queue(&node, "one", false).await,
+        queue(&node, "other", false).await,
+    );
+    node.send(&one, vec![message(1)]).await.expect("sent");
+    let received = node.receive(&one, up_to(1)).await.expect("received");
+    let handle = received[0].receipt_handle.as_str();
+    assert_eq!(
+        node.delete(&other, &[handle, "garbage"]).await,
+        [Err(HandleError::Invalid), Err(HandleError::Invalid)]
+    );
+    assert_eq!(node.delete(&one, &[handle]).await, [Ok(())]);
+    node.stop().await;
+}
