@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The catalogue cache failed; delete its directory and rebuild.
 #[derive(Debug, thiserror::Error)]
@@ -51,13 +52,16 @@ pub struct Catalogue {
 
 /// sled's page cache, in bytes; the whole catalogue is small and read once.
 const SLED_CACHE_BYTES: u64 = 32 << 20;
+/// How often a failed access is tried again before the cache is given up, a second in all.
+const LOCK_ATTEMPTS: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 const REVISION: &[u8] = b"revision";
 
 impl Catalogue {
     /// Opens the directory. Whatever is wrong with it, it is deleted and the catalogue is empty.
     pub fn open(dir: impl AsRef<Path>) -> Result<Catalogue, CatalogueError> {
         let dir = dir.as_ref().to_path_buf();
-        match Catalogue::try_open(&dir) {
+        match Catalogue::open_patiently(&dir) {
             Ok(catalogue) => Ok(catalogue),
             Err(error) => {
                 tracing::warn!(%error, dir = %dir.display(), "catalogue cache unusable, rebuilding");
@@ -66,6 +70,20 @@ impl Catalogue {
                     other => other?,
                 }
                 Catalogue::try_open(&dir)
+            }
+        }
+    }
+
+    /// A sled that was just dropped in this process holds its lock a little longer.
+    fn open_patiently(dir: &Path) -> Result<Catalogue, CatalogueError> {
+        let mut attempt = 0;
+        loop {
+            match Catalogue::try_open(dir) {
+                Err(CatalogueError::Sled(sled::Error::Io(_))) if attempt < LOCK_ATTEMPTS => {
+                    attempt += 1;
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                opened => return opened,
             }
         }
     }

@@ -17,6 +17,11 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    /// Bytes not taken yet.
+    pub(crate) fn len(&self) -> usize {
+        self.rest.len()
+    }
+
     pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(len)?;
         self.rest = rest;

@@ -9,19 +9,42 @@
 //! durable; what is damaged is never served and never mistaken for the end of the log; nothing that
 //! a kept checkpoint names is reclaimed.
 
+mod cache;
 mod catalogue;
+mod checkpoint;
 mod codec;
+mod cold;
+mod compact;
 mod config;
 mod disk;
+mod driver;
+mod engine;
 mod error;
+mod files;
+mod footer;
+mod install;
+mod live;
 mod log;
+mod markers;
+mod pin;
+mod reader;
+mod reclaim;
+mod record;
+mod recovery;
+mod scan;
+mod segment;
+mod signal;
+mod snapshots;
 mod stats;
 mod types;
+mod writer;
 
 pub use catalogue::{Catalogue, CatalogueError, CatalogueStore, MemoryCatalogue, Pairs};
 pub use config::{ConfigError, LogConfig};
 pub use disk::{CrashKind, Disk, DiskFile, Fault, Operation, RealDisk, SimDisk};
 pub use error::{CheckpointError, OpenError, ReadError};
-pub use log::{GroupLog, Install, Log, SnapshotPin};
+pub use install::Install;
+pub use log::{GroupLog, Log};
+pub use pin::SnapshotPin;
 pub use stats::LogStats;
 pub use types::{Checkpoint, Done, Entry, GroupId, GroupState, LeaderId, LiveRun, LogId, Work};

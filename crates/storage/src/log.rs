@@ -1,145 +1,249 @@
-//! The public face of the log (interim: the bodies are being written).
-#![expect(
-    missing_docs,
-    unused_variables,
-    clippy::unimplemented,
-    reason = "being written"
-)]
+//! The public face of the shared log.
 
 use crate::config::LogConfig;
 use crate::disk::Disk;
+use crate::driver::Drivers;
+use crate::engine::{Change, Engine, lock};
 use crate::error::{CheckpointError, OpenError, ReadError};
+use crate::install::Install;
+use crate::pin::SnapshotPin;
+use crate::record::{RECORD_HEADER, TABLE_LINE};
+use crate::recovery::{Recovered, recover};
 use crate::stats::LogStats;
 use crate::types::{Checkpoint, Done, Entry, GroupId, GroupState, LogId, Work};
 use bytes::Bytes;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::watch;
 
+/// The shared log of a node. Clones are the same log; dropping the last one stops its work.
 #[derive(Clone)]
-pub struct Log;
+pub struct Log {
+    drivers: Arc<Drivers>,
+    engine: Arc<Engine>,
+}
 
 impl Log {
+    /// Opens the log on a disk, founding it when the disk is empty. Recovery is done on return.
     pub fn open(disk: Arc<dyn Disk>, config: LogConfig, work: Work) -> Result<Log, OpenError> {
-        unimplemented!()
+        config.validate()?;
+        let Recovered {
+            files,
+            state,
+            writer,
+            damaged,
+        } = recover(disk, &config)?;
+        let engine = Arc::new(Engine::new(files, config, work, state, writer, damaged));
+        let drivers = Arc::new(Drivers::start(engine.clone())?);
+        Ok(Log { drivers, engine })
     }
+
+    /// A handle to one group's log, which is empty when the group is new.
     pub fn group(&self, id: GroupId) -> GroupLog {
-        unimplemented!()
+        GroupLog {
+            log: self.clone(),
+            id,
+        }
     }
+
+    /// The groups that the log knows, in order.
     pub fn groups(&self) -> Vec<GroupId> {
-        unimplemented!()
+        self.engine.state().groups.keys().copied().collect()
     }
-    /// False: refuse new bodies (sends); receives and deletes still fit the reserve.
+
+    /// False when new bodies (sends) should be refused; receives and deletes still fit the reserve.
     pub fn has_room(&self) -> bool {
-        unimplemented!()
+        self.engine.room.load(Ordering::Acquire)
     }
+
+    /// The numbers of this moment.
     pub fn stats(&self) -> LogStats {
-        unimplemented!()
+        self.engine.stats()
     }
-    /// The groups that should be checkpointed and purged because the budget is exceeded.
+
+    /// The groups that should be checkpointed if behind and purged up to their oldest checkpoint,
+    /// because the node's purge budget is exceeded and they hold the oldest of it.
     pub fn wanted_checkpoints(&self) -> watch::Receiver<Vec<GroupId>> {
-        unimplemented!()
+        self.engine.wanted.subscribe()
     }
-    /// Runs reclaim until nothing is left to do, on the calling thread.
+
+    /// Reclaims until nothing is left to do, on the calling thread and without a rate limit.
     pub fn reclaim(&self) {
-        unimplemented!()
+        lock(&self.engine.reclaimer).run(&self.engine, &|_| {});
     }
+
+    /// Writes what waits, leaves a closing mark, and ends the log's work. Later writes are refused.
     pub async fn close(self) {
-        unimplemented!()
+        self.drivers.stop().await;
     }
 }
 
+/// One group's part of the log. Clones are the same group.
 #[derive(Clone)]
-pub struct GroupLog;
+pub struct GroupLog {
+    log: Log,
+    id: GroupId,
+}
 
 impl GroupLog {
+    /// The group.
     pub fn id(&self) -> GroupId {
-        unimplemented!()
+        self.id
     }
+
+    fn engine(&self) -> &Engine {
+        &self.log.engine
+    }
+
+    /// Appends entries, which must follow the last one without a gap. An entry larger than
+    /// `max_entry_bytes` is refused, and nothing is appended.
     pub fn append(&self, entries: Vec<Entry>, done: Done) {
-        unimplemented!()
+        let config = &self.engine().config;
+        if let Some(entry) = entries
+            .iter()
+            .find(|e| encoded_len(e) > config.max_entry_bytes)
+        {
+            let text = format!(
+                "entry {} has {} bytes, more than max_entry_bytes {}",
+                entry.id,
+                encoded_len(entry),
+                config.max_entry_bytes
+            );
+            done(Err(io::Error::new(io::ErrorKind::InvalidInput, text)));
+            return;
+        }
+        let mut parts = split(entries, config.max_round_bytes);
+        let last = parts.pop().unwrap_or_default();
+        for part in parts {
+            self.engine().submit(self.id, Change::Append(part), None);
+        }
+        self.engine()
+            .submit(self.id, Change::Append(last), Some(done));
     }
+
+    /// Saves the vote.
     pub fn save_vote(&self, vote: Bytes, done: Done) {
-        unimplemented!()
+        self.engine()
+            .submit(self.id, Change::Vote(vote), Some(done));
     }
+
+    /// Voids the entries after `last_kept`. What is purged stays purged.
     pub fn truncate_after(&self, last_kept: Option<LogId>, done: Done) {
-        unimplemented!()
+        self.engine()
+            .submit(self.id, Change::Truncate(last_kept), Some(done));
     }
+
+    /// Purges the entries up to `upto`. Never past the first of `checkpoint_ids`.
     pub fn purge(&self, upto: LogId, done: Done) {
-        unimplemented!()
+        self.engine()
+            .submit(self.id, Change::Purge(upto), Some(done));
     }
+
+    /// Remembers the committed mark. It is written with the next round and not waited for.
     pub fn save_committed(&self, committed: Option<LogId>) {
-        unimplemented!()
+        self.engine().submit_committed(self.id, committed);
     }
+
+    /// What the log remembers of the group, submitted operations included.
     pub fn state(&self) -> GroupState {
-        unimplemented!()
+        let state = self.engine().state();
+        state
+            .groups
+            .get(&self.id)
+            .map(|group| group.markers.state())
+            .unwrap_or_default()
     }
+
+    /// Reads entries from the first readable index of the range on: at least one if there is one,
+    /// then as many as fit `max_bytes`. Submitted entries are visible before they are durable.
     pub fn read_entries(
         &self,
         range: Range<u64>,
         max_bytes: usize,
     ) -> Result<Vec<Entry>, ReadError> {
-        unimplemented!()
+        self.engine().read_entries(self.id, range, max_bytes)
     }
+
+    /// Whether a read of the whole range would be answered from memory.
     pub fn cached(&self, range: &Range<u64>) -> bool {
-        unimplemented!()
+        let state = self.engine().state();
+        range
+            .clone()
+            .all(|index| state.cache.get(self.id, index).is_some())
     }
+
+    /// Reads one body of the entry that this leader wrote at this index, purged or not.
     pub fn read_body(&self, entry: LogId, ordinal: u32) -> Result<Bytes, ReadError> {
-        unimplemented!()
+        self.engine().read_body(self.id, entry, ordinal)
     }
+
+    /// Whether the bodies of the entry at an index are in memory.
     pub fn body_cached(&self, index: u64) -> bool {
-        unimplemented!()
+        self.engine().state().cache.get(self.id, index).is_some()
     }
-    /// Blocking.
+
+    /// Writes a checkpoint durably; the two newest are kept. Blocks.
+    ///
+    /// The log is made durable first, so that a checkpoint never names a body that is not.
     pub fn write_checkpoint(&self, checkpoint: Checkpoint) -> Result<(), CheckpointError> {
-        unimplemented!()
+        self.engine().submit_and_wait(self.id, Change::Barrier)?;
+        self.engine().write_checkpoint(self.id, &checkpoint, false)
     }
-    /// Blocking.
+
+    /// Reads the newest checkpoint that is whole. Blocks.
     pub fn load_checkpoint(&self) -> Result<Option<Checkpoint>, CheckpointError> {
-        unimplemented!()
+        self.engine().load_checkpoint(self.id)
     }
-    /// Oldest first, pinned ones included: purge only up to the first.
+
+    /// The kept and pinned checkpoints, oldest first: the log may be purged up to the first.
     pub fn checkpoint_ids(&self) -> Vec<LogId> {
-        unimplemented!()
+        let state = self.engine().state();
+        state
+            .groups
+            .get(&self.id)
+            .map(|group| group.held())
+            .unwrap_or_default()
     }
-    /// Blocking.
+
+    /// Holds the newest checkpoint, its live bodies and the log after it, for a snapshot. Blocks.
     pub fn pin(&self) -> Result<SnapshotPin, CheckpointError> {
-        unimplemented!()
+        SnapshotPin::new(self.log.engine.clone(), self.id)
     }
+
+    /// Begins to install a snapshot that another replica sends.
     pub fn begin_install(&self) -> Install {
-        unimplemented!()
+        Install::new(self.log.engine.clone(), self.id)
     }
-    /// Blocking: drops the group's records and files.
+
+    /// Drops the group: its records, its markers and its checkpoints. Blocks.
     pub fn forget(&self) {
-        unimplemented!()
+        if let Err(error) = self.engine().forget(self.id) {
+            // The drop is on record; the next start removes what is left.
+            tracing::error!(group = %self.id, %error, "cannot remove the files of a dropped group");
+        }
     }
 }
 
-pub struct SnapshotPin;
-
-impl SnapshotPin {
-    pub fn checkpoint(&self) -> &Checkpoint {
-        unimplemented!()
-    }
-    /// The live bodies in order, from a name on.
-    pub fn bodies(
-        &self,
-        from_index: u64,
-        from_ordinal: u32,
-    ) -> impl Iterator<Item = Result<(LogId, u32, Bytes), ReadError>> + '_ {
-        std::iter::from_fn(|| unimplemented!())
-    }
+fn encoded_len(entry: &Entry) -> u64 {
+    (RECORD_HEADER + entry.bodies.len() * TABLE_LINE + entry.payload_bytes()) as u64
 }
 
-pub struct Install;
-
-impl Install {
-    /// Blocking.
-    pub fn add(&mut self, entry: LogId, ordinal: u32, body: Bytes) -> Result<(), CheckpointError> {
-        unimplemented!()
+/// Cuts an append into parts that fit a round each.
+fn split(entries: Vec<Entry>, max_round_bytes: u64) -> Vec<Vec<Entry>> {
+    let mut parts: Vec<Vec<Entry>> = vec![Vec::new()];
+    let mut bytes = 0;
+    for entry in entries {
+        let more = encoded_len(&entry);
+        if bytes > 0 && bytes + more > max_round_bytes {
+            parts.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += more;
+        if let Some(part) = parts.last_mut() {
+            part.push(entry);
+        }
     }
-    /// Blocking: bodies durable, conflicting log truncated, checkpoint durable, log purged.
-    pub fn finish(self, checkpoint: Checkpoint) -> Result<(), CheckpointError> {
-        unimplemented!()
-    }
+    parts
 }

@@ -1,0 +1,76 @@
+//! A checkpoint held for a snapshot that is being sent.
+
+use crate::checkpoint;
+use crate::engine::Engine;
+use crate::error::{CheckpointError, ReadError};
+use crate::live::LiveSet;
+use crate::markers::leader_at;
+use crate::types::{Checkpoint, GroupId, LogId};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// Holds a checkpoint, the bodies that it names and the log after it, until it is dropped.
+///
+/// While it is held, `GroupLog::checkpoint_ids` lists the checkpoint, so that the log after it is
+/// not purged either.
+pub struct SnapshotPin {
+    engine: Arc<Engine>,
+    group: GroupId,
+    checkpoint: Checkpoint,
+    live: LiveSet,
+}
+
+impl SnapshotPin {
+    pub(crate) fn new(engine: Arc<Engine>, group: GroupId) -> Result<SnapshotPin, CheckpointError> {
+        let id = engine.pin(group).ok_or(CheckpointError::None(group))?;
+        let read = checkpoint::read(engine.disk(), group, id);
+        let damaged = || CheckpointError::Damaged {
+            group,
+            what: format!("{id} is damaged"),
+        };
+        match read
+            .map_err(CheckpointError::from)
+            .and_then(|read| read.ok_or_else(damaged))
+        {
+            Ok(checkpoint) => {
+                let live = LiveSet::new(&checkpoint.live);
+                Ok(SnapshotPin {
+                    engine,
+                    group,
+                    checkpoint,
+                    live,
+                })
+            }
+            Err(error) => {
+                engine.unpin(group, id);
+                Err(error)
+            }
+        }
+    }
+
+    /// The checkpoint that is held.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// The live bodies in order, from a name on: a transfer that broke off goes on where it was.
+    pub fn bodies(
+        &self,
+        from_index: u64,
+        from_ordinal: u32,
+    ) -> impl Iterator<Item = Result<(LogId, u32, Bytes), ReadError>> + '_ {
+        self.live
+            .names_from(from_index, from_ordinal)
+            .map(|(index, ordinal)| {
+                let leader = leader_at(&self.checkpoint.leaders, index).unwrap_or_default();
+                let id = LogId { leader, index };
+                Ok((id, ordinal, self.engine.read_body(self.group, id, ordinal)?))
+            })
+    }
+}
+
+impl Drop for SnapshotPin {
+    fn drop(&mut self) {
+        self.engine.unpin(self.group, self.checkpoint.id);
+    }
+}

@@ -1,0 +1,413 @@
+//! Reclaim: which segments are free, which are worth compacting, which groups hold the log up.
+//!
+//! A body may go when it is dead in the oldest checkpoint that is kept or pinned; an entry may go
+//! when its group's durable purge mark has passed it. Both together are a group's **floor**: above
+//! it entries are needed whole, at or below it only the bodies that the checkpoint names.
+//!
+//! Victims are picked by estimates, upper bounds per (segment, group) that are renewed when a
+//! group's floor moves; nothing is kept per message. Only the copying itself looks at every entry.
+
+use crate::checkpoint;
+use crate::compact::{self, CompactError, Policy};
+use crate::disk::is_full;
+use crate::engine::{Draining, Engine};
+use crate::files::Spare;
+use crate::live::LiveSet;
+use crate::segment::{Heat, LOG_DIR, Segment};
+use crate::types::{GroupId, LogId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Spares beyond the reserve that are kept for reuse; more are removed.
+const EXTRA_SPARES: usize = 2;
+/// So many small cold segments are merged even if that frees little.
+const MERGE_SMALL: usize = 4;
+/// So many cold segments are counted exactly in one run.
+const EXACT_PER_RUN: usize = 8;
+/// What framing costs per surviving body, roughly, in bytes.
+const FRAMING: u64 = 80;
+
+/// A group's floor: entries up to the index may go but for what the checkpoint names.
+pub(crate) type Floor = Option<(u64, LogId)>;
+
+/// The reclaimer's own state.
+#[derive(Default)]
+pub(crate) struct Reclaimer {
+    /// The floors that the estimates were made for.
+    floors: BTreeMap<GroupId, Floor>,
+    /// At most so many bodies at or below the floor are live.
+    live: BTreeMap<(u64, GroupId), u64>,
+    /// Cold segments whose estimate is a guess, to be counted.
+    guessed: BTreeSet<u64>,
+    /// Segments that cannot be copied: something in them is damaged.
+    unmovable: BTreeSet<u64>,
+}
+
+impl Reclaimer {
+    /// Works until nothing is left to do. `pace` is told how many bytes were copied, and may sleep.
+    pub(crate) fn run(&mut self, engine: &Engine, pace: &dyn Fn(u64)) {
+        loop {
+            if engine.is_dead() {
+                return;
+            }
+            match self.pass(engine, pace) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) if is_full(&error) => break,
+                Err(error) => {
+                    engine.die("cannot reclaim", &error);
+                    return;
+                }
+            }
+        }
+        self.ask_for_checkpoints(engine);
+        self.judge_room(engine);
+    }
+
+    fn pass(&mut self, engine: &Engine, pace: &dyn Fn(u64)) -> io::Result<bool> {
+        save_footers(engine)?;
+        remove_obsolete(engine)?;
+        self.renew_estimates(engine)?;
+        let dead = self.dead_segments(engine);
+        let freed = !dead.is_empty();
+        self.free(engine, dead)?;
+        let compacted = self.compact(engine, pace)?;
+        drain(engine)?;
+        refill(engine)?;
+        Ok(freed || compacted)
+    }
+
+    /// Recounts the groups whose floor moved.
+    fn renew_estimates(&mut self, engine: &Engine) -> io::Result<()> {
+        let (floors, segments) = {
+            let state = engine.state();
+            let floors: BTreeMap<GroupId, Floor> = state
+                .groups
+                .iter()
+                .map(|(id, group)| (*id, group.floor()))
+                .collect();
+            (floors, state.sealed.values().cloned().collect::<Vec<_>>())
+        };
+        self.live
+            .retain(|(epoch, _), _| segments.iter().any(|s| s.epoch() == *epoch));
+        self.guessed
+            .retain(|epoch| segments.iter().any(|s| s.epoch() == *epoch));
+        for (group, floor) in &floors {
+            if self.floors.get(group) != Some(floor)
+                && let Some((index, oldest)) = floor
+                && let Some(names) = checkpoint::read_names(engine.disk(), *group, *oldest)?
+            {
+                let live = LiveSet::new(&names.live);
+                segments
+                    .iter()
+                    .for_each(|s| self.estimate(s, *group, *index, &live));
+            }
+        }
+        self.floors = floors;
+        self.count_exactly(engine, &segments)
+    }
+
+    fn estimate(&mut self, segment: &Segment, group: GroupId, floor: u64, live: &LiveSet) {
+        let Some(span) = segment.spans.get(&group).filter(|span| span.low <= floor) else {
+            return;
+        };
+        let in_range = live.count(span.low, span.high.min(floor));
+        let before = self
+            .live
+            .get(&(segment.epoch(), group))
+            .copied()
+            .unwrap_or(span.bodies);
+        // Other cold segments may hold the bodies that were counted here.
+        if segment.heat == Heat::Cold && in_range > 0 {
+            self.guessed.insert(segment.epoch());
+        }
+        self.live
+            .insert((segment.epoch(), group), in_range.min(before));
+    }
+
+    fn count_exactly(&mut self, engine: &Engine, segments: &[Arc<Segment>]) -> io::Result<()> {
+        let epochs: Vec<u64> = self.guessed.iter().copied().take(EXACT_PER_RUN).collect();
+        for segment in segments.iter().filter(|s| epochs.contains(&s.epoch())) {
+            self.guessed.remove(&segment.epoch());
+            for group in segment.spans.keys() {
+                let policy = self.policy(engine, *group)?;
+                let Policy::Judge { floor, .. } = &policy else {
+                    continue;
+                };
+                let Some(section) = engine.section(segment, *group)? else {
+                    continue;
+                };
+                let below = section.all().unwrap_or_default();
+                let below = below.iter().filter(|at| at.id.index <= *floor);
+                let live = below
+                    .map(|at| policy.surviving_bodies(at).len() as u64)
+                    .sum();
+                self.live.insert((segment.epoch(), *group), live);
+            }
+        }
+        Ok(())
+    }
+
+    /// How the entries of a group are judged.
+    fn policy(&self, engine: &Engine, group: GroupId) -> io::Result<Policy> {
+        match self.floors.get(&group) {
+            None => Ok(Policy::Drop),
+            Some(None) => Ok(Policy::Keep),
+            Some(Some((floor, oldest))) => {
+                let names = checkpoint::read_names(engine.disk(), group, *oldest)?;
+                // Damaged since it was opened: nobody knows what is dead.
+                Ok(names.map_or(Policy::Keep, |names| Policy::Judge {
+                    floor: *floor,
+                    live: LiveSet::new(&names.live),
+                    leaders: names.leaders,
+                }))
+            }
+        }
+    }
+
+    /// The bytes of a segment that are needed, at most; none if it is free.
+    fn needed(&self, segment: &Segment) -> Option<u64> {
+        let mut needed = None;
+        for (group, span) in &segment.spans {
+            let bytes = match self.floors.get(group) {
+                None => continue,
+                Some(None) => span.bytes,
+                Some(Some((floor, _))) => {
+                    let live = self.live.get(&(segment.epoch(), *group)).copied();
+                    let live = live.unwrap_or(if span.low > *floor { 0 } else { span.bodies });
+                    if span.high <= *floor && live == 0 {
+                        continue;
+                    }
+                    let average = span.body_bytes / span.bodies.max(1) + FRAMING;
+                    (span.bytes_above(Some(*floor)) + live * average).min(span.bytes)
+                }
+            };
+            needed = Some(needed.unwrap_or(0) + bytes);
+        }
+        needed
+    }
+
+    fn dead_segments(&self, engine: &Engine) -> Vec<Arc<Segment>> {
+        let state = engine.state();
+        // A segment whose footer has holes may hold what nobody knows of.
+        let movable = state
+            .sealed
+            .values()
+            .filter(|segment| !segment.footer.damaged);
+        movable
+            .filter(|segment| self.needed(segment).is_none())
+            .cloned()
+            .collect()
+    }
+
+    /// Takes segments out of the log. Their files follow when the last reader lets go.
+    fn free(&mut self, engine: &Engine, segments: Vec<Arc<Segment>>) -> io::Result<()> {
+        if segments.is_empty() {
+            return Ok(());
+        }
+        {
+            let mut state = engine.state();
+            segments.iter().for_each(|segment| {
+                state.sealed.remove(&segment.epoch());
+            });
+        }
+        let mut draining = Vec::with_capacity(segments.len());
+        for segment in segments {
+            let spare = engine.files.retire(segment.epoch(), segment.heat)?;
+            draining.push(Draining { segment, spare });
+        }
+        engine.disk().sync_dir(LOG_DIR)?;
+        engine.counters.segments_freed.add(draining.len() as u64);
+        engine.state().draining.extend(draining);
+        Ok(())
+    }
+
+    /// Copies the survivors of sparse segments together and frees the segments.
+    fn compact(&mut self, engine: &Engine, pace: &dyn Fn(u64)) -> io::Result<bool> {
+        let victims = self.victims(engine);
+        if victims.is_empty() {
+            return Ok(false);
+        }
+        let groups: BTreeSet<GroupId> = victims
+            .iter()
+            .flat_map(|segment| segment.spans.keys().copied())
+            .collect();
+        let mut policies = BTreeMap::new();
+        for group in groups {
+            policies.insert(group, self.policy(engine, group)?);
+        }
+        match compact::compact(engine, victims, &policies, pace) {
+            Ok((cold, victims)) => {
+                if let Some(cold) = cold {
+                    let mut state = engine.state();
+                    state.sealed.insert(cold.epoch(), Arc::new(cold));
+                    // From here on readers find the copies first: a later epoch is looked at first.
+                }
+                self.free(engine, victims)?;
+                Ok(true)
+            }
+            Err(CompactError::Unmovable(epoch)) => {
+                self.unmovable.insert(epoch);
+                Ok(true)
+            }
+            Err(CompactError::Full) => Ok(false),
+            Err(CompactError::Io(error)) => Err(error),
+        }
+    }
+
+    /// The oldest sparse segments whose survivors fit one new segment, if that is worth it.
+    fn victims(&self, engine: &Engine) -> Vec<Arc<Segment>> {
+        let whole = engine.config.segment_bytes;
+        let small = |s: &Segment| s.heat == Heat::Cold && s.end < whole / 4;
+        let size = |s: &Segment| if s.end < whole / 4 * 3 { s.end } else { whole };
+        let sealed: Vec<Arc<Segment>> = engine.state().sealed.values().cloned().collect();
+        let (mut victims, mut needed, mut sizes, mut smalls) = (Vec::new(), 0, 0, 0);
+        for segment in sealed {
+            if self.unmovable.contains(&segment.epoch()) || segment.footer.damaged {
+                continue;
+            }
+            let need = self.needed(&segment).unwrap_or(0);
+            let limit = size(&segment) * u64::from(engine.config.compact_below_percent) / 100;
+            let worth = need < limit || small(&segment);
+            if worth && needed + need <= whole / 10 * 8 {
+                needed += need;
+                sizes += size(&segment);
+                smalls += usize::from(small(&segment));
+                victims.push(segment);
+            }
+        }
+        let urgent = !engine.room.load(Ordering::Acquire);
+        let goal = if urgent { whole / 8 } else { whole / 2 };
+        let frees = sizes.saturating_sub(needed);
+        let enough = frees >= goal && needed < sizes;
+        if enough || smalls >= MERGE_SMALL {
+            victims
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// When more than the budget is unpurged, names the groups that hold the oldest of it.
+    fn ask_for_checkpoints(&self, engine: &Engine) {
+        let state = engine.state();
+        let purged = |group: &GroupId| {
+            let markers = state.groups.get(group).map(|group| &group.markers);
+            markers.map(|markers| markers.purged.map(|id| id.index))
+        };
+        let mut total = 0;
+        let mut oldest_first = Vec::new();
+        for (group, span) in state.sealed.values().flat_map(|segment| &segment.spans) {
+            let bytes = purged(group).map_or(0, |purged| span.bytes_above(purged));
+            total += bytes;
+            if bytes > 0 {
+                oldest_first.push((*group, bytes));
+            }
+        }
+        drop(state);
+        engine.unpurged_bytes.store(total, Ordering::Relaxed);
+        let mut excess = total.saturating_sub(engine.config.purge_budget_bytes);
+        let mut wanted = BTreeSet::new();
+        for (group, bytes) in oldest_first {
+            if excess == 0 {
+                break;
+            }
+            excess = excess.saturating_sub(bytes);
+            wanted.insert(group);
+        }
+        let wanted: Vec<GroupId> = wanted.into_iter().collect();
+        engine.wanted.send_if_modified(|old| {
+            let changed = *old != wanted;
+            *old = wanted;
+            changed
+        });
+    }
+
+    fn judge_room(&self, engine: &Engine) {
+        let Ok(free) = engine.disk().free_bytes() else {
+            return;
+        };
+        let spares = engine.files.spare_count() >= engine.config.reserve_segments;
+        let disk = free
+            >= engine
+                .config
+                .min_free_bytes
+                .saturating_add(engine.config.segment_bytes);
+        let room = spares && disk;
+        if engine.room.swap(room, Ordering::AcqRel) != room {
+            tracing::warn!(room, free, "room on the disk changed");
+        }
+    }
+}
+
+/// Makes the footers of sealed segments durable.
+fn save_footers(engine: &Engine) -> io::Result<()> {
+    let segments: Vec<Arc<Segment>> = engine.state().sealed.values().cloned().collect();
+    let mut saved = Vec::new();
+    for segment in segments {
+        if let Some(footer) = segment.unsaved_footer() {
+            engine.files.write_footer(segment.epoch(), &footer)?;
+            saved.push(segment);
+        }
+    }
+    if !saved.is_empty() {
+        engine.disk().sync_dir(LOG_DIR)?;
+        saved.iter().for_each(|segment| segment.footer_saved());
+    }
+    Ok(())
+}
+
+/// Removes checkpoint files that nothing holds.
+fn remove_obsolete(engine: &Engine) -> io::Result<()> {
+    let obsolete = std::mem::take(&mut engine.state().obsolete);
+    for (group, id) in obsolete {
+        match engine.disk().remove(&checkpoint::path(group, id)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Turns freed segments without readers into spares.
+fn drain(engine: &Engine) -> io::Result<()> {
+    let drained: Vec<Draining> = {
+        let mut state = engine.state();
+        let (free, held) = std::mem::take(&mut state.draining)
+            .into_iter()
+            .partition(|draining| {
+                Arc::strong_count(&draining.segment) == 1
+                    && Arc::strong_count(&draining.segment.file) == 1
+            });
+        state.draining = held;
+        free
+    };
+    for Draining { segment, spare } in drained {
+        let file = segment.file.clone();
+        let spare = Spare {
+            number: spare,
+            file,
+        };
+        let whole = spare.file.len()? == engine.config.segment_bytes;
+        let wanted = engine.config.reserve_segments + EXTRA_SPARES;
+        if whole && engine.files.spare_count() < wanted {
+            engine.files.give(spare);
+        } else {
+            engine.files.discard(spare)?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the pool of spares at its size, as far as the disk has room.
+fn refill(engine: &Engine) -> io::Result<()> {
+    while engine.files.spare_count() <= engine.config.reserve_segments {
+        match engine.files.create_spare() {
+            Ok(spare) => engine.files.give(spare),
+            Err(error) if is_full(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,499 @@
+//! Opening a log: what is durable, what was torn, what is damaged, and where to go on.
+//!
+//! The head of the newest hot segment restates every group's markers, so only that segment is read
+//! whole; of all others the footers' headers suffice. In the newest segment, everything below the
+//! last mark was durable once: a bad byte there is damage. Above it, whole rounds are kept and the
+//! first bad one is a torn write. What is kept above the mark may be in the page cache only (the
+//! process died, not the machine), so it is copied into a fresh segment and synced before any group
+//! opens: nothing may be confirmed that a later power cut could take.
+
+use crate::cache::TailCache;
+use crate::checkpoint;
+use crate::config::LogConfig;
+use crate::disk::{Disk, DiskFile, read_exact_at, read_up_to};
+use crate::engine::{Active, Group, State};
+use crate::error::OpenError;
+use crate::files::{Claim, Files, Spare};
+use crate::footer::{Footer, Sections};
+use crate::record::{Kind, RoundHeader, SECTOR};
+use crate::scan::{self, Found, Rounds};
+use crate::segment::{
+    FIRST_ROUND, HeaderError, Heat, LOG_DIR, Named, Segment, SegmentHeader, VERSION, footer_path,
+    parse_name, segment_path, spare_path,
+};
+use crate::types::{Entry, GroupId, LogId};
+use crate::writer::{Persisted, Writer, sealed_segment, start_segment};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+
+/// An opened log, before its work starts.
+pub(crate) struct Recovered {
+    pub(crate) files: Files,
+    pub(crate) state: State,
+    pub(crate) writer: Writer,
+    /// How many damaged things were met.
+    pub(crate) damaged: u64,
+}
+
+/// How many checkpoints of a group are kept.
+pub(crate) const KEPT_CHECKPOINTS: usize = 2;
+
+/// Opens the log on a disk, or founds one on an empty disk.
+pub(crate) fn recover(disk: Arc<dyn Disk>, config: &LogConfig) -> Result<Recovered, OpenError> {
+    let files = Files::new(disk.clone(), config.segment_bytes);
+    for dir in [LOG_DIR, checkpoint::CHECKPOINT_DIR] {
+        disk.create_dir(dir)?;
+    }
+    disk.sync_dir("")?;
+    // Names that a dead process left in the page cache must be durable before we build on them.
+    disk.sync_dir(LOG_DIR)?;
+    let mut recovery = Recovery {
+        disk,
+        files,
+        damaged: 0,
+    };
+    let mut found = recovery.open_segments()?;
+    let newest = found.pop_newest_hot();
+    let mut sealed = recovery.load_sealed(&found, newest.as_ref())?;
+    recovery.remove_replaced(&mut sealed)?;
+    let tail = match &newest {
+        Some(newest) => recovery.read_newest(newest)?,
+        None if sealed.is_empty() && checkpoint::groups(&*recovery.disk)?.is_empty() => {
+            Tail::default()
+        }
+        None => {
+            return Err(damaged(
+                0,
+                0,
+                "no hot segment, but a log was here",
+                Vec::new(),
+            ));
+        }
+    };
+    let Tail {
+        mut persisted,
+        sections,
+        carried,
+        mark,
+    } = tail;
+    let mut groups = recovery.checkpoints(&mut persisted)?;
+    for (id, markers) in &persisted.groups {
+        let group = groups.entry(*id).or_default();
+        group.markers = markers.clone();
+        group.durable_purged = markers.purged;
+    }
+    let previous = newest
+        .as_ref()
+        .map(|newest| (newest.header.tag.epoch, mark));
+    let started = recovery.start(previous, &persisted, &surviving(carried, &persisted))?;
+    if let Some(newest) = newest {
+        if mark < config.segment_bytes / 4 * 3 {
+            newest.file.truncate(mark)?;
+        }
+        let segment = sealed_segment(newest.header.tag, newest.file, mark, &sections);
+        sealed.insert(segment.epoch(), Arc::new(segment));
+    }
+    let state = State {
+        groups,
+        sealed,
+        active: Active {
+            tag: started.tag,
+            file: started.file.clone(),
+            sections: Arc::new(started.sections.clone()),
+        },
+        cache: TailCache::new(config.cache_bytes),
+        draining: Vec::new(),
+        obsolete: Vec::new(),
+    };
+    let writer = Writer::new(persisted, &started);
+    Ok(Recovered {
+        files: recovery.files,
+        state,
+        writer,
+        damaged: recovery.damaged,
+    })
+}
+
+struct Recovery {
+    disk: Arc<dyn Disk>,
+    files: Files,
+    damaged: u64,
+}
+
+/// A segment file whose header is right.
+struct SegmentFile {
+    heat: Heat,
+    header: SegmentHeader,
+    file: Arc<dyn DiskFile>,
+}
+
+#[derive(Default)]
+struct SegmentFiles(BTreeMap<u64, SegmentFile>);
+
+impl SegmentFiles {
+    fn pop_newest_hot(&mut self) -> Option<SegmentFile> {
+        let hot = self
+            .0
+            .iter()
+            .rev()
+            .find(|(_, segment)| segment.heat == Heat::Hot);
+        let epoch = *hot?.0;
+        self.0.remove(&epoch)
+    }
+}
+
+/// What the newest hot segment said.
+#[derive(Default)]
+struct Tail {
+    persisted: Persisted,
+    /// What lies below the last mark.
+    sections: Sections,
+    /// Entries above it, in order.
+    carried: Vec<(GroupId, Entry)>,
+    mark: u64,
+}
+
+impl Recovery {
+    /// Opens all segment files, fills the pool of spares, removes what belongs to nothing.
+    fn open_segments(&mut self) -> Result<SegmentFiles, OpenError> {
+        let mut segments = SegmentFiles::default();
+        let mut footers = BTreeSet::new();
+        for name in self.disk.list(LOG_DIR)? {
+            match parse_name(&name) {
+                Named::Segment(epoch, heat) => {
+                    segments.0.insert(epoch, self.open_segment(epoch, heat)?);
+                    self.files.saw_epoch(epoch);
+                }
+                Named::Footer(epoch) => {
+                    footers.insert(epoch);
+                    self.files.saw_epoch(epoch);
+                }
+                Named::Spare(number) => self.open_spare(number)?,
+                Named::Unknown => tracing::warn!(name, "unknown file in the log directory"),
+            }
+        }
+        for epoch in footers
+            .into_iter()
+            .filter(|epoch| !segments.0.contains_key(epoch))
+        {
+            self.disk.remove(&footer_path(epoch))?;
+        }
+        Ok(segments)
+    }
+
+    fn open_segment(&self, epoch: u64, heat: Heat) -> Result<SegmentFile, OpenError> {
+        let file = self.disk.open(&segment_path(epoch, heat))?;
+        let mut sector = vec![0; SECTOR as usize];
+        read_up_to(&*file, &mut sector, 0)?;
+        match SegmentHeader::parse(&sector) {
+            Ok(header) if header.tag.epoch == epoch => Ok(SegmentFile { heat, header, file }),
+            Ok(_) => Err(damaged(
+                epoch,
+                0,
+                "the header names another segment",
+                Vec::new(),
+            )),
+            Err(HeaderError::Damaged) => Err(damaged(epoch, 0, "the header is bad", Vec::new())),
+            Err(HeaderError::Version(version)) => Err(OpenError::Version {
+                segment: epoch,
+                version,
+                known: VERSION,
+            }),
+        }
+    }
+
+    fn open_spare(&self, number: u64) -> io::Result<()> {
+        self.files.saw_spare(number);
+        let file = self.disk.open(&spare_path(number))?;
+        if file.len()? == self.files.segment_bytes {
+            self.files.give(Spare { number, file });
+            return Ok(());
+        }
+        self.disk.remove(&spare_path(number))
+    }
+
+    fn load_sealed(
+        &mut self,
+        found: &SegmentFiles,
+        newest: Option<&SegmentFile>,
+    ) -> Result<BTreeMap<u64, Arc<Segment>>, OpenError> {
+        // Every hot segment's header says where the one before it ends.
+        let ends: BTreeMap<u64, u64> = found
+            .0
+            .values()
+            .chain(newest)
+            .filter_map(|segment| segment.header.previous)
+            .collect();
+        let mut sealed = BTreeMap::new();
+        for (epoch, segment) in &found.0 {
+            let end = ends.get(epoch).copied();
+            let loaded = match self.load_footer(*epoch, segment, end)? {
+                Some(footer) => Segment::new(segment.heat, segment.file.clone(), footer, None),
+                None => self.rebuild(segment, end)?,
+            };
+            sealed.insert(*epoch, Arc::new(loaded));
+        }
+        Ok(sealed)
+    }
+
+    /// Reads a footer's header; none if it is missing, damaged or of another life.
+    fn load_footer(
+        &self,
+        epoch: u64,
+        segment: &SegmentFile,
+        end: Option<u64>,
+    ) -> io::Result<Option<Footer>> {
+        let file = match self.disk.open(&footer_path(epoch)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut start = vec![0; 12];
+        let got = read_up_to(&*file, &mut start, 0)?;
+        let length = file.len()?;
+        let header = Footer::header_len(&start[..got]).filter(|len| *len as u64 <= length);
+        let Some(header) = header else {
+            return Ok(None);
+        };
+        let footer = Footer::parse(&read_exact_at(&*file, header, 0)?);
+        Ok(footer.filter(|footer| {
+            footer.tag == segment.header.tag && end.is_none_or(|end| end == footer.end)
+        }))
+    }
+
+    fn rebuild(&mut self, segment: &SegmentFile, end: Option<u64>) -> io::Result<Segment> {
+        let tag = segment.header.tag;
+        tracing::warn!(
+            segment = tag.epoch,
+            "no usable footer, reading the whole segment"
+        );
+        let length = segment.file.len()?;
+        let bytes = Bytes::from(read_exact_at(&*segment.file, length as usize, 0)?);
+        let content = scan::content(&bytes, tag, FIRST_ROUND, end);
+        self.damaged += u64::from(content.damaged);
+        let footer = Bytes::from(Footer::encode(
+            tag,
+            content.end,
+            content.damaged,
+            &content.replaces,
+            &content.sections,
+        ));
+        let parsed = Footer::parse(&footer).expect("a footer that was just encoded parses");
+        Ok(Segment::new(
+            segment.heat,
+            segment.file.clone(),
+            parsed,
+            Some(footer),
+        ))
+    }
+
+    /// Removes segments that a complete cold segment replaces: the crash came in between.
+    fn remove_replaced(&self, sealed: &mut BTreeMap<u64, Arc<Segment>>) -> io::Result<()> {
+        let replaced: Vec<u64> = sealed
+            .values()
+            .flat_map(|segment| segment.footer.replaces.clone())
+            .collect();
+        for epoch in replaced {
+            if let Some(segment) = sealed.remove(&epoch) {
+                let number = self.files.retire(epoch, segment.heat)?;
+                self.disk.sync_dir(LOG_DIR)?;
+                self.open_spare(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the newest hot segment whole.
+    fn read_newest(&mut self, newest: &SegmentFile) -> Result<Tail, OpenError> {
+        let tag = newest.header.tag;
+        let length = newest.file.len()?;
+        let bytes = Bytes::from(read_exact_at(&*newest.file, length as usize, 0)?);
+        let rounds = Rounds::find(&bytes, tag, FIRST_ROUND, length);
+        let head = rounds
+            .found
+            .first()
+            .filter(|round| round.offset == FIRST_ROUND);
+        let head_end = head.map_or(FIRST_ROUND + 1, RoundHeader::end);
+        // The head was durable before the segment had its name.
+        let mark = rounds.last_mark().max(head_end);
+        let mut tail = Tail {
+            mark,
+            ..Tail::default()
+        };
+        if let Some(offset) = rounds.damage_below(mark) {
+            return Err(damaged(
+                tag.epoch,
+                offset,
+                "a round below a mark is bad",
+                Vec::new(),
+            ));
+        }
+        let (proven, unproven) = rounds
+            .found
+            .split_at(rounds.found.partition_point(|round| round.offset < mark));
+        for round in proven {
+            let found = scan::records(&bytes, tag, round).map_err(|offset| {
+                let groups = tail.persisted.groups.keys().copied().collect();
+                damaged(tag.epoch, offset, "a record below a mark is bad", groups)
+            })?;
+            for record in &found {
+                self.replay_proven(&mut tail, record)
+                    .ok_or_else(|| nonsense(tag.epoch, record))?;
+            }
+        }
+        let torn = rounds
+            .gaps
+            .iter()
+            .map(|(from, _)| *from)
+            .find(|from| *from >= mark);
+        let whole = unproven
+            .iter()
+            .take_while(|round| torn.is_none_or(|at| round.offset < at));
+        for round in whole {
+            let Ok(found) = scan::records(&bytes, tag, round) else {
+                break;
+            };
+            if found.iter().any(|record| record.bodies.is_none()) {
+                break;
+            }
+            for record in found {
+                replay(&mut tail.persisted, &record).ok_or_else(|| nonsense(tag.epoch, &record))?;
+                tail.carry(record);
+            }
+        }
+        Ok(tail)
+    }
+
+    fn replay_proven(&mut self, tail: &mut Tail, record: &Found<'_>) -> Option<()> {
+        replay(&mut tail.persisted, record)?;
+        if let Some(entry) = record.entry_at() {
+            if record.bodies.is_none() {
+                // The framing is right: a reader will find the bad body and fetch it elsewhere.
+                tracing::error!(group = %record.view.group, offset = record.offset, "damaged body");
+                self.damaged += 1;
+            }
+            let entries = tail.sections.entry(record.view.group).or_default();
+            let keep = entries.partition_point(|old| old.id.index < entry.id.index);
+            entries.truncate(keep);
+            entries.push(entry);
+        }
+        Some(())
+    }
+
+    /// Finds every group's valid checkpoints and completes an install that a crash interrupted.
+    fn checkpoints(
+        &mut self,
+        persisted: &mut Persisted,
+    ) -> Result<BTreeMap<GroupId, Group>, OpenError> {
+        self.disk.sync_dir(checkpoint::CHECKPOINT_DIR)?;
+        for group in std::mem::take(&mut persisted.forgetting) {
+            checkpoint::remove_group(&*self.disk, group)?;
+        }
+        let mut groups = BTreeMap::new();
+        for id in checkpoint::groups(&*self.disk)? {
+            self.disk.sync_dir(&checkpoint::group_dir(id))?;
+            let mut valid = self.valid_checkpoints(id)?;
+            let markers = persisted.groups.entry(id).or_default();
+            if let Some(newest) = valid.last().copied()
+                && markers.last.is_none_or(|last| last.index < newest.index)
+            {
+                markers.purge(newest);
+            }
+            // An older one, from before an install, no longer reaches the log.
+            let purged = markers.purged.map_or(0, |purged| purged.index);
+            valid.retain(|id| id.index >= purged);
+            valid.drain(..valid.len().saturating_sub(KEPT_CHECKPOINTS));
+            groups.insert(
+                id,
+                Group {
+                    kept: valid,
+                    ..Group::default()
+                },
+            );
+        }
+        Ok(groups)
+    }
+
+    fn valid_checkpoints(&mut self, group: GroupId) -> io::Result<Vec<LogId>> {
+        let mut valid = Vec::new();
+        for id in checkpoint::list(&*self.disk, group)? {
+            if checkpoint::read(&*self.disk, group, id)?.is_some() {
+                valid.push(id);
+            } else {
+                tracing::error!(%group, %id, "damaged checkpoint");
+                self.damaged += 1;
+            }
+        }
+        Ok(valid)
+    }
+
+    fn start(
+        &self,
+        previous: Option<(u64, u64)>,
+        persisted: &Persisted,
+        carried: &[(GroupId, Entry)],
+    ) -> io::Result<crate::writer::Started> {
+        let full = || io::Error::new(io::ErrorKind::StorageFull, "no segment to go on in");
+        let spare = self.files.take(Claim::Compactor)?.ok_or_else(full)?;
+        start_segment(&self.files, &spare, previous, persisted, carried)
+    }
+}
+
+impl Tail {
+    fn carry(&mut self, record: Found<'_>) {
+        if let (Kind::Entry, Some(bodies)) = (record.view.kind, record.bodies) {
+            let head = Bytes::copy_from_slice(record.view.head);
+            let entry = Entry {
+                id: record.view.id,
+                head,
+                bodies,
+            };
+            self.carried.push((record.view.group, entry));
+        }
+    }
+}
+
+fn replay(persisted: &mut Persisted, record: &Found<'_>) -> Option<()> {
+    if record.view.kind == Kind::Forget {
+        persisted.forget(record.view.group);
+        return Some(());
+    }
+    persisted.markers(record.view.group).replay(&record.view)
+}
+
+/// The carried entries that are still part of their group's log, each once.
+fn surviving(carried: Vec<(GroupId, Entry)>, persisted: &Persisted) -> Vec<(GroupId, Entry)> {
+    let mut survivors = BTreeMap::new();
+    for (group, entry) in carried {
+        let markers = persisted.groups.get(&group);
+        let leader = markers.and_then(|markers| markers.leader_of(entry.id.index));
+        if leader == Some(entry.id.leader) {
+            survivors.insert((group, entry.id.index), entry);
+        }
+    }
+    survivors
+        .into_iter()
+        .map(|((group, _), entry)| (group, entry))
+        .collect()
+}
+
+fn nonsense(segment: u64, record: &Found<'_>) -> OpenError {
+    damaged(
+        segment,
+        record.offset,
+        "a record contradicts the log",
+        vec![record.view.group],
+    )
+}
+
+fn damaged(segment: u64, offset: u64, what: &'static str, groups: Vec<GroupId>) -> OpenError {
+    tracing::error!(segment, offset, what, ?groups, "the log is damaged");
+    OpenError::Damaged {
+        segment,
+        offset,
+        what,
+        groups,
+    }
+}

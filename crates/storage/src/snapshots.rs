@@ -1,0 +1,135 @@
+//! Keeping checkpoints: writing, loading, holding, and dropping them with their group.
+
+use crate::checkpoint::{self, WriteError};
+use crate::engine::{Change, Engine, dead_error, lock};
+use crate::error::CheckpointError;
+use crate::recovery::KEPT_CHECKPOINTS;
+use crate::types::{Checkpoint, GroupId, LogId};
+use std::io;
+
+impl Engine {
+    /// Writes a checkpoint durably and counts it as kept. An installed one replaces all others,
+    /// because the log between them and it does not exist.
+    pub(crate) fn write_checkpoint(
+        &self,
+        group: GroupId,
+        checkpoint: &Checkpoint,
+        installed: bool,
+    ) -> Result<(), CheckpointError> {
+        let _one_at_a_time = lock(&self.checkpointing);
+        if self.is_dead() {
+            return Err(dead_error().into());
+        }
+        let newest = self
+            .state()
+            .groups
+            .get(&group)
+            .and_then(|group| group.kept.last().copied());
+        if newest.is_some_and(|newest| newest.index > checkpoint.id.index) {
+            let text = format!("checkpoint {} is older than the newest kept", checkpoint.id);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text).into());
+        }
+        match checkpoint::write(self.disk(), group, checkpoint) {
+            Ok(()) => {}
+            Err(WriteError::Refused(error)) => return Err(error.into()),
+            Err(WriteError::Broken(error)) => {
+                self.die("cannot sync a checkpoint", &error);
+                return Err(error.into());
+            }
+        }
+        self.counters.checkpoints.add(1);
+        self.keep(group, checkpoint.id, installed);
+        self.reclaim_signal.raise();
+        Ok(())
+    }
+
+    fn keep(&self, id: GroupId, checkpoint: LogId, installed: bool) {
+        let mut state = self.state();
+        let group = state.groups.entry(id).or_default();
+        group.kept.retain(|kept| *kept != checkpoint);
+        group.kept.push(checkpoint);
+        let keep = if installed { 1 } else { KEPT_CHECKPOINTS };
+        let surplus = group.kept.len().saturating_sub(keep);
+        let dropped: Vec<LogId> = group.kept.drain(..surplus).collect();
+        let held = group.held();
+        let unheld = dropped.into_iter().filter(|old| !held.contains(old));
+        state.obsolete.extend(unheld.map(|old| (id, old)));
+    }
+
+    /// Reads the newest kept checkpoint that is whole. A damaged one is no longer counted as kept.
+    pub(crate) fn load_checkpoint(
+        &self,
+        group: GroupId,
+    ) -> Result<Option<Checkpoint>, CheckpointError> {
+        loop {
+            let (newest, purged) = {
+                let state = self.state();
+                let Some(known) = state.groups.get(&group) else {
+                    return Ok(None);
+                };
+                (known.kept.last().copied(), known.markers.purged)
+            };
+            let Some(newest) = newest else {
+                return match purged {
+                    None => Ok(None),
+                    Some(purged) => Err(CheckpointError::Damaged {
+                        group,
+                        what: format!(
+                            "the log is purged up to {purged} and no checkpoint is whole"
+                        ),
+                    }),
+                };
+            };
+            match checkpoint::read(self.disk(), group, newest)? {
+                Some(checkpoint) => return Ok(Some(checkpoint)),
+                None => self.drop_damaged(group, newest),
+            }
+        }
+    }
+
+    fn drop_damaged(&self, group: GroupId, id: LogId) {
+        self.counters.damaged.add(1);
+        tracing::error!(%group, %id, "damaged checkpoint, falling back to an older one");
+        if let Some(group) = self.state().groups.get_mut(&group) {
+            group.kept.retain(|kept| *kept != id);
+        }
+    }
+
+    /// Holds a group's newest checkpoint. Every `pin` is undone by one `unpin`.
+    pub(crate) fn pin(&self, group: GroupId) -> Option<LogId> {
+        let mut state = self.state();
+        let group = state.groups.get_mut(&group)?;
+        let newest = *group.kept.last()?;
+        group.pins.entry(newest.index).or_insert((newest, 0)).1 += 1;
+        Some(newest)
+    }
+
+    pub(crate) fn unpin(&self, id: GroupId, checkpoint: LogId) {
+        let mut state = self.state();
+        let Some(group) = state.groups.get_mut(&id) else {
+            return;
+        };
+        if let Some((_, count)) = group.pins.get_mut(&checkpoint.index) {
+            *count -= 1;
+            if *count == 0 {
+                group.pins.remove(&checkpoint.index);
+            }
+        }
+        if !group.held().contains(&checkpoint) {
+            state.obsolete.push((id, checkpoint));
+        }
+        drop(state);
+        self.reclaim_signal.raise();
+    }
+
+    /// Drops a group. The record comes first: a crash in between leaves files that the next start
+    /// removes, never a group without its vote.
+    pub(crate) fn forget(&self, group: GroupId) -> io::Result<()> {
+        self.submit_and_wait(group, Change::Forget)?;
+        let _one_at_a_time = lock(&self.checkpointing);
+        checkpoint::remove_group(self.disk(), group)?;
+        self.submit(group, Change::Forgotten, None);
+        self.reclaim_signal.raise();
+        Ok(())
+    }
+}
