@@ -21,7 +21,10 @@ use crate::codec;
 use crate::leaders::Leaders;
 use crate::log_store::on_disk;
 use crate::machine::{Machine, MachineError};
-use crate::types::{AnyReply, Entry, LogId, Placement, SnapshotMeta, StoredMembership, TypeConfig};
+use crate::types::{
+    AnyReply, CommittedLeaderId, Entry, LogId, Placement, SnapshotMeta, StoredMembership,
+    TypeConfig,
+};
 
 /// How far a replica has applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +126,10 @@ impl<M: Machine> AnyMachine for Hosted<M> {
         let mut state = self.lock();
         let index = entry.log_id.index();
         let last = state.applied.as_ref().map(|id| id.index());
-        assert!(last < Some(index), "entries are applied in order: {index} after {last:?}");
+        assert!(
+            last < Some(index),
+            "entries are applied in order: {index} after {last:?}"
+        );
         let reply = match &entry.payload {
             EntryPayload::Blank => None,
             EntryPayload::Membership(membership) => {
@@ -195,12 +201,16 @@ pub struct StateMachine {
 pub enum SnapshotData {
     /// To be sent: a checkpoint of this node, held against reclaim.
     Pinned(SnapshotPin),
+    /// The state before the first entry.
+    Empty,
     /// Received: its bodies are already durable here, the checkpoint is not yet in force.
     Received {
         install: Install,
         checkpoint: Checkpoint,
     },
 }
+
+type MachineSnapshot = Snapshot<CommittedLeaderId, u64, Placement, SnapshotData>;
 
 impl RaftStateMachine<TypeConfig> for StateMachine {
     type SnapshotData = SnapshotData;
@@ -241,21 +251,22 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         let log = self.log.clone();
         on_disk(self.work, move || {
             let (install, checkpoint) = match snapshot {
-                SnapshotData::Received { install, checkpoint } => (install, checkpoint),
+                SnapshotData::Empty => return machine.reset(None),
+                SnapshotData::Received {
+                    install,
+                    checkpoint,
+                } => (install, checkpoint),
                 SnapshotData::Pinned(pin) => copy_bodies(&pin, &log)?,
             };
-            install.finish(checkpoint.clone()).map_err(io::Error::other)?;
+            install
+                .finish(checkpoint.clone())
+                .map_err(io::Error::other)?;
             machine.reset(Some(&checkpoint))
         })
         .await
     }
 
-    async fn get_current_snapshot(
-        &mut self,
-    ) -> Result<
-        Option<Snapshot<crate::types::CommittedLeaderId, u64, Placement, SnapshotData>>,
-        io::Error,
-    > {
+    async fn get_current_snapshot(&mut self) -> Result<Option<MachineSnapshot>, io::Error> {
         if self.log.checkpoint_ids().is_empty() {
             return Ok(None);
         }
@@ -272,7 +283,9 @@ fn copy_bodies(pin: &SnapshotPin, log: &GroupLog) -> io::Result<(Install, Checkp
     let mut install = log.begin_install();
     for body in pin.bodies(0, 0) {
         let (entry, ordinal, body) = body.map_err(io::Error::other)?;
-        install.add(entry, ordinal, body).map_err(io::Error::other)?;
+        install
+            .add(entry, ordinal, body)
+            .map_err(io::Error::other)?;
     }
     Ok((install, pin.checkpoint().clone()))
 }
@@ -287,26 +300,27 @@ pub struct CheckpointBuilder {
 impl RaftSnapshotBuilder<TypeConfig> for CheckpointBuilder {
     type SnapshotData = SnapshotData;
 
-    async fn build_snapshot(
-        &mut self,
-    ) -> Result<Snapshot<crate::types::CommittedLeaderId, u64, Placement, SnapshotData>, io::Error>
-    {
+    async fn build_snapshot(&mut self) -> Result<MachineSnapshot, io::Error> {
         let machine = Arc::clone(&self.machine);
         let log = self.log.clone();
-        let pin = on_disk(self.work, move || {
-            if let Some(checkpoint) = machine.checkpoint() {
+        let pin = on_disk(self.work, move || match machine.checkpoint() {
+            Some(checkpoint) => {
                 log.write_checkpoint(checkpoint).map_err(io::Error::other)?;
+                log.pin().map(Some).map_err(io::Error::other)
             }
-            log.pin().map_err(io::Error::other)
-        })
-        .await?;
-        snapshot_of(pin)
+            None => Ok(None),
+        });
+        match pin.await? {
+            Some(pin) => snapshot_of(pin),
+            None => Ok(Snapshot {
+                meta: SnapshotMeta::default(),
+                snapshot: SnapshotData::Empty,
+            }),
+        }
     }
 }
 
-fn snapshot_of(
-    pin: SnapshotPin,
-) -> io::Result<Snapshot<crate::types::CommittedLeaderId, u64, Placement, SnapshotData>> {
+fn snapshot_of(pin: SnapshotPin) -> io::Result<MachineSnapshot> {
     let meta = SnapshotMeta {
         last_log_id: Some(codec::log_id_from_storage(pin.checkpoint().id)),
         last_membership: decode_membership(&pin.checkpoint().meta)?,

@@ -32,7 +32,9 @@ impl Machine for Counter {
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), MachineError> {
-        let bytes = state.try_into().map_err(|_| MachineError("not a counter".to_owned()))?;
+        let bytes = state
+            .try_into()
+            .map_err(|_| MachineError("not a counter".to_owned()))?;
         self.0 = u64::from_be_bytes(bytes);
         Ok(())
     }
@@ -47,7 +49,15 @@ impl StoreBuilder<TypeConfig, LogStore, StateMachine, Log> for Builder {
         let group = log.group(GroupId(1));
         let machine: Arc<dyn AnyMachine> = Arc::new(Hosted::new(Box::new(Counter::default)));
         let store = LogStore::new(group.clone(), Work::Thread, 1 << 20);
-        Ok((log, store, StateMachine { machine, log: group, work: Work::Thread }))
+        Ok((
+            log,
+            store,
+            StateMachine {
+                machine,
+                log: group,
+                work: Work::Thread,
+            },
+        ))
     }
 }
 

@@ -37,7 +37,11 @@ pub struct AnyReply(pub Option<Box<dyn Any + Send + Sync>>);
 
 impl fmt::Debug for AnyReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "a machine's reply" } else { "no reply" })
+        f.write_str(if self.0.is_some() {
+            "a machine's reply"
+        } else {
+            "no reply"
+        })
     }
 }
 
