@@ -21,6 +21,9 @@ pub(crate) struct First {
     pub name: PackedName,
 }
 
+/// Ids whose place in the order is not worth giving back after a burst: 1 KiB.
+const SHRINK_ABOVE: usize = 64;
+
 /// What ids are compared by: the id, within its scope.
 pub(crate) fn key(scope: DeduplicationScope, message_group: &str, id: &str) -> Arc<str> {
     match scope {
@@ -73,6 +76,10 @@ impl Deduplication {
                 self.by_key.remove(&key);
             }
             *budget -= 1;
+        }
+        let capacity = self.in_order.capacity();
+        if capacity > SHRINK_ABOVE && self.in_order.len() < capacity / 4 {
+            self.in_order.shrink_to(capacity / 2);
         }
     }
 

@@ -15,11 +15,12 @@
 mod checkpoint;
 mod group;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::attempts::Attempts;
 use crate::deduplication::Deduplication;
+use crate::dense::DenseMap;
 use crate::descriptor::DeduplicationScope;
 use crate::held::{HELD_BYTES, Held, HeldMessages};
 use crate::ids::PackedName;
@@ -47,9 +48,9 @@ pub(crate) struct Fifo {
     groups: Vec<Option<Group>>,
     free_slots: Vec<u32>,
     by_key: BTreeMap<Arc<str>, u32>,
-    turns: BTreeMap<u64, u32>,
+    turns: DenseMap<u64, u32>,
     next_turn: u64,
-    oldest: BTreeSet<(PackedName, u32)>,
+    oldest: DenseMap<PackedName, u32>,
     delayed: VecDeque<Delayed>,
     delayed_messages: u64,
     untouched_messages: u64,
@@ -68,9 +69,9 @@ impl Fifo {
             groups: Vec::new(),
             free_slots: Vec::new(),
             by_key: BTreeMap::new(),
-            turns: BTreeMap::new(),
+            turns: DenseMap::default(),
             next_turn: 0,
-            oldest: BTreeSet::new(),
+            oldest: DenseMap::default(),
             delayed: VecDeque::new(),
             delayed_messages: 0,
             untouched_messages: 0,
@@ -98,13 +99,13 @@ impl Fifo {
     pub fn receive(&mut self, max: usize, now: u64, visible_at: u64) -> Vec<(PackedName, Held)> {
         let mut left = max;
         let mut picks = Vec::new();
-        for slot in self.turns.values() {
+        for (_, slot) in self.turns.iter() {
             if left == 0 {
                 break;
             }
-            let (again, fresh) = self.deliverable(*slot, left, now);
+            let (again, fresh) = self.deliverable(slot, left, now);
             left -= again + fresh;
-            picks.push((*slot, again, fresh));
+            picks.push((slot, again, fresh));
         }
         // Only now: with a timeout of zero a group would be visited twice.
         let mut taken = Vec::new();
@@ -219,7 +220,7 @@ impl Fifo {
     /// What became visible since the last settling: when, the message, and its group's slot.
     fn passed_deadlines(&mut self, now: u64, horizon: Option<u64>) -> Vec<(u64, PackedName, u32)> {
         let group = |name| self.held.get(name).map(|held| held.group);
-        let passed = self.held.passed(now);
+        let passed = self.held.released(now);
         let mut passed: Vec<_> = passed
             .filter_map(|(at, name)| Some((at, name, group(name)?)))
             .collect();
@@ -239,7 +240,7 @@ impl Fifo {
 
     fn drop_expired(&mut self, now: u64, horizon: u64, budget: &mut usize) {
         while *budget > 0
-            && let Some((_, slot)) = self.oldest.first().copied()
+            && let Some((_, slot)) = self.oldest.first()
             && self.head_sent_at(slot) <= horizon
         {
             while *budget > 0 && self.head_sent_at(slot) <= horizon {
@@ -297,7 +298,7 @@ impl Fifo {
         delayed.sort_unstable_by_key(|delayed| delayed.first);
         self.delayed.clear();
         delayed.into_iter().for_each(|delayed| self.delay(delayed));
-        let heads: Vec<u32> = self.oldest.iter().map(|(_, slot)| *slot).collect();
+        let heads: Vec<u32> = self.oldest.iter().map(|(_, slot)| slot).collect();
         heads
             .into_iter()
             .for_each(|slot| self.refile(slot, now, false));
@@ -327,8 +328,8 @@ impl Fifo {
         let ready = |slot: u32| self.head_visible_at(slot).is_some_and(|at| at <= now);
         let held_group = |(_, name)| self.held.get(name).map(|held| held.group);
         let due = |delayed: &&Delayed| delayed.sent_at.saturating_add(self.delay_ms) <= now;
-        !self.turns.is_empty()
-            || self.held.passed(now).filter_map(held_group).any(ready)
+        self.turns.len() > 0
+            || self.held.released(now).filter_map(held_group).any(ready)
             || self
                 .delayed
                 .iter()
@@ -353,9 +354,7 @@ impl Fifo {
 
     /// The stamp of the oldest message.
     pub fn oldest(&self) -> Option<u64> {
-        self.oldest
-            .first()
-            .map(|(_, slot)| self.head_sent_at(*slot))
+        self.oldest.first().map(|(_, slot)| self.head_sent_at(slot))
     }
 
     pub fn untouched(&self) -> impl Iterator<Item = Run> {

@@ -79,9 +79,6 @@ pub(crate) const FIRST_EPOCH: u8 = 139;
 pub(crate) struct PackedName(u64);
 
 impl PackedName {
-    /// The least of all names.
-    pub const FIRST: Self = Self(0);
-
     pub fn new(index: u64, ordinal: u32) -> Self {
         assert!(index < INDEX_LIMIT, "log indexes have 40 bits");
         assert!(ordinal < ORDINAL_LIMIT, "ordinals have 16 bits");

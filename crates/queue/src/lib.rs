@@ -13,6 +13,7 @@ mod attempts;
 mod codec;
 mod command;
 mod deduplication;
+mod dense;
 mod descriptor;
 mod fifo;
 mod handle;

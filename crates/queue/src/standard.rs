@@ -51,7 +51,7 @@ impl Standard {
     }
 
     fn take_next(&mut self, now: u64) -> Option<(PackedName, Held)> {
-        let visible = self.held.first_visible(now).map(|(_, name)| name);
+        let visible = self.held.first_visible(now);
         let from_held = match (visible, self.untouched.is_empty()) {
             (None, _) => None,
             (Some(name), true) => Some(name),

@@ -32,8 +32,8 @@ impl Fifo {
         let positions: BTreeMap<u32, u64> = self.by_key.values().copied().zip(0..).collect();
         writer.length(self.turns.len());
         self.turns
-            .values()
-            .for_each(|slot| writer.number(positions[slot]));
+            .iter()
+            .for_each(|(_, slot)| writer.number(positions[&slot]));
         writer.length(self.delayed.len());
         for delayed in &self.delayed {
             writer.number(delayed.sent_at);
@@ -148,10 +148,10 @@ impl Fifo {
             return Err("a group is filed under its oldest message");
         }
         let filed = self.by_key.get(&group.key) == Some(&slot)
-            && self.oldest.contains(&(group.filed_head, slot))
+            && self.oldest.get(group.filed_head) == Some(slot)
             && group
                 .turn
-                .is_none_or(|turn| self.turns.get(&turn) == Some(&slot));
+                .is_none_or(|turn| self.turns.get(turn) == Some(slot));
         if !filed {
             return Err("a group is filed under its key, its head and its turn");
         }

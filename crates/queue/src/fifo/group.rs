@@ -18,9 +18,11 @@ pub(super) struct Group {
     pub turn: Option<u64>,
 }
 
-/// What a group costs beside its key and its runs: itself, 24 in the map of keys, 16 in the turns
-/// and 16 in the heads at two thirds, and the shared key's header and first allocations.
-pub(super) const GROUP_BYTES: usize = size_of::<Option<Group>>() + (24 + 16 + 16) * 3 / 2 + 24 + 96;
+/// What a group costs beside its key and its runs: itself in a vector that doubles; 24 in the map of
+/// keys at two thirds; 16 each in the turns and the heads; 32 for the shared key's header and
+/// rounding; 80 for the first allocation of its runs.
+pub(super) const GROUP_BYTES: usize =
+    size_of::<Option<Group>>() * 4 / 3 + 24 * 3 / 2 + 2 * 16 + 32 + 80;
 
 impl Group {
     fn head(&self) -> Option<PackedName> {
@@ -67,7 +69,7 @@ impl Fifo {
                 u32::try_from(self.groups.len() - 1).expect("memory ends before 2^32 groups")
             }
         };
-        self.oldest.insert((head, slot));
+        self.oldest.insert(head, slot);
         self.key_bytes += key.len();
         self.by_key.insert(key, slot);
         slot
@@ -108,8 +110,8 @@ impl Fifo {
         };
         let filed_head = std::mem::replace(&mut self.group_mut(slot).filed_head, head);
         if filed_head != head {
-            self.oldest.remove(&(filed_head, slot));
-            self.oldest.insert((head, slot));
+            self.oldest.remove(filed_head);
+            self.oldest.insert(head, slot);
         }
         let ready = self.head_visible_at(slot).is_some_and(|at| at <= now);
         let turn = self.group(slot).turn;
@@ -117,7 +119,7 @@ impl Fifo {
             return;
         }
         if let Some(turn) = turn {
-            self.turns.remove(&turn);
+            self.turns.remove(turn);
         }
         self.group_mut(slot).turn = ready.then_some(self.next_turn);
         if ready {
@@ -128,9 +130,9 @@ impl Fifo {
 
     fn remove_group(&mut self, slot: u32) {
         if let Some(group) = self.groups[slot as usize].take() {
-            self.oldest.remove(&(group.filed_head, slot));
+            self.oldest.remove(group.filed_head);
             if let Some(turn) = group.turn {
-                self.turns.remove(&turn);
+                self.turns.remove(turn);
             }
             self.key_bytes -= group.key.len();
             self.by_key.remove(&group.key);

@@ -15,7 +15,7 @@ use crate::slice::Slice;
 const VERSION: u8 = 1;
 
 /// Up to this estimate of its memory, a partition is checked after each entry in debug builds.
-const SMALL_BYTES: usize = 256 * 1024;
+const SMALL_BYTES: usize = 32 * 1024;
 
 /// A larger one is checked after each so many entries.
 const SELDOM: u64 = 4_096;

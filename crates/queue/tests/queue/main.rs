@@ -7,6 +7,7 @@
 
 mod encodings;
 mod fifo;
+mod memory;
 mod model;
 mod partition;
 mod property;

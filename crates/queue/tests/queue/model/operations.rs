@@ -1,0 +1,323 @@
+//! The model's operations on a queue.
+
+use hikyaku_queue::{
+    ChangeVisibilityError, DeduplicationScope, DeleteError, Delivery, Name, Operation, QueueKind,
+    ReceiptHandle, Reply, SendError, SendMessage, Sent, VisibilityChange,
+};
+
+use super::{Attempt, Message, PARTITION, Queue, Remembered};
+use crate::support::HOUR;
+
+fn sequence(name: Name) -> u64 {
+    139 * (1 << 56) + name.index * (1 << 16) + u64::from(name.ordinal)
+}
+
+impl Queue {
+    pub(super) fn operate(&mut self, now: u64, first: Name, operation: &Operation) -> Reply {
+        match operation {
+            Operation::Send { messages } => {
+                let named = (first.ordinal..).zip(messages);
+                let sent = named.map(|(ordinal, message)| {
+                    self.send(
+                        now,
+                        Name {
+                            index: first.index,
+                            ordinal,
+                        },
+                        message,
+                    )
+                });
+                Reply::Sent(sent.collect())
+            }
+            Operation::Receive {
+                max,
+                visibility_timeout_ms,
+                attempt_id,
+            } => {
+                let timeout =
+                    visibility_timeout_ms.unwrap_or(self.descriptor.visibility_timeout_ms);
+                self.receive(now, usize::from(*max), now + timeout, attempt_id.as_deref())
+            }
+            Operation::Delete { handles } => Reply::Deleted(
+                handles
+                    .iter()
+                    .map(|handle| self.delete(now, handle))
+                    .collect(),
+            ),
+            Operation::ChangeVisibility { changes } => Reply::VisibilityChanged(
+                changes
+                    .iter()
+                    .map(|change| self.change(now, change))
+                    .collect(),
+            ),
+            Operation::ReturnUnread { deliveries } => {
+                deliveries
+                    .iter()
+                    .for_each(|(name, count)| self.return_unread(now, *name, *count));
+                Reply::Returned
+            }
+            Operation::PutDescriptor(_) | Operation::Housekeep => panic!("not a queue's"),
+        }
+    }
+
+    fn send(&mut self, now: u64, name: Name, sent: &SendMessage) -> Result<Sent, SendError> {
+        let mut message = Message {
+            name,
+            sent_at: now,
+            message_group: String::new(),
+            own_time: None,
+            count: 0,
+            number: 0,
+            first_received_at: 0,
+        };
+        let QueueKind::Fifo { dedup_scope } = self.descriptor.kind else {
+            let delay = sent.delay_ms.unwrap_or(self.descriptor.delay_ms);
+            message.own_time = (delay > 0).then_some(now + delay);
+            self.messages.push(message);
+            return Ok(Sent {
+                id: sent.id,
+                sequence: None,
+                duplicate: false,
+            });
+        };
+        let message_group = sent
+            .message_group
+            .clone()
+            .ok_or(SendError::NoMessageGroup)?;
+        let deduplication_id = sent
+            .deduplication_id
+            .clone()
+            .ok_or(SendError::NoDeduplicationId)?;
+        if sent.delay_ms.unwrap_or(0) > 0 {
+            return Err(SendError::DelayOnFifo);
+        }
+        let first = self.remembered.iter().find(|remembered| {
+            remembered.deduplication_id == deduplication_id
+                && (dedup_scope == DeduplicationScope::Queue
+                    || remembered.message_group == message_group)
+        });
+        if let Some(first) = first {
+            return Ok(Sent {
+                id: first.id,
+                sequence: Some(first.sequence),
+                duplicate: true,
+            });
+        }
+        message.message_group = message_group.clone();
+        self.messages.push(message);
+        let (id, sequence) = (sent.id, sequence(name));
+        let sent_at = now;
+        let group = message_group.clone();
+        self.remembered.push(Remembered {
+            message_group,
+            deduplication_id,
+            sent_at,
+            id,
+            sequence,
+        });
+        self.file(&group, now);
+        Ok(Sent {
+            id,
+            sequence: Some(sequence),
+            duplicate: false,
+        })
+    }
+
+    pub(super) fn in_flight(&self, now: u64) -> usize {
+        let held = |m: &&Message| m.number > 0 && self.visible_at(m) > now;
+        self.messages.iter().filter(held).count()
+    }
+
+    fn receive(&mut self, now: u64, max: usize, until: u64, attempt: Option<&str>) -> Reply {
+        let room = (self.descriptor.in_flight_limit as usize).saturating_sub(self.in_flight(now));
+        if room == 0 && !self.is_fifo() {
+            return Reply::OverInFlightLimit;
+        }
+        if !self.is_fifo() {
+            return Reply::Received(self.receive_standard(now, max.min(room), until));
+        }
+        if let Some(again) = attempt.and_then(|id| self.repeat(now, until, id)) {
+            return Reply::Received(again);
+        }
+        let deliveries = self.receive_fifo(now, max.min(room), until);
+        if let Some(id) = attempt
+            && !deliveries.is_empty()
+        {
+            self.attempts.retain(|attempt| attempt.id != id);
+            let (id, deliveries) = (id.to_owned(), deliveries.clone());
+            self.attempts.push(Attempt {
+                id,
+                made_at: now,
+                deliveries,
+            });
+        }
+        Reply::Received(deliveries)
+    }
+
+    fn receive_standard(&mut self, now: u64, max: usize, until: u64) -> Vec<Delivery> {
+        let mut chosen: Vec<Name> = vec![];
+        while chosen.len() < max {
+            let left = self
+                .messages
+                .iter()
+                .filter(|message| !chosen.contains(&message.name));
+            let mut own: Vec<_> = left
+                .clone()
+                .filter_map(|message| Some((message.own_time?, message.name)))
+                .filter(|(at, _)| *at <= now)
+                .collect();
+            own.sort();
+            let own = own.first().map(|(_, name)| *name);
+            let untouched = left.filter(|message| message.own_time.is_none());
+            let untouched = untouched.map(|message| message.name).min();
+            let next = match (own, untouched) {
+                (Some(own), Some(untouched)) => {
+                    let turn = self.own_is_next;
+                    self.own_is_next = !turn;
+                    if turn { own } else { untouched }
+                }
+                (Some(name), None) | (None, Some(name)) => name,
+                (None, None) => break,
+            };
+            chosen.push(next);
+        }
+        chosen
+            .into_iter()
+            .map(|name| self.hand_out(now, name, until))
+            .collect()
+    }
+
+    fn receive_fifo(&mut self, now: u64, max: usize, until: u64) -> Vec<Delivery> {
+        let mut chosen: Vec<Vec<Name>> = vec![];
+        let mut left = max;
+        for turn in &self.turns {
+            let group = self
+                .messages
+                .iter()
+                .filter(|message| message.message_group == *turn);
+            let visible = group.take_while(|message| self.visible_at(message) <= now);
+            let names: Vec<Name> = visible.map(|message| message.name).take(left).collect();
+            left -= names.len();
+            chosen.push(names);
+        }
+        let mut deliveries = vec![];
+        for names in chosen.into_iter().filter(|names| !names.is_empty()) {
+            let message_group = self.message(names[0]).unwrap().message_group.clone();
+            for name in names {
+                deliveries.push(self.hand_out(now, name, until));
+            }
+            self.turns.retain(|turn| *turn != message_group);
+            self.file(&message_group, now);
+        }
+        deliveries
+    }
+
+    fn message(&mut self, name: Name) -> Option<&mut Message> {
+        self.messages
+            .iter_mut()
+            .find(|message| message.name == name)
+    }
+
+    fn hand_out(&mut self, now: u64, name: Name, until: u64) -> Delivery {
+        let queue = self.descriptor.id;
+        let is_fifo = self.is_fifo();
+        let message = self.message(name).unwrap();
+        if message.count == 0 {
+            message.first_received_at = now;
+        }
+        message.count += 1;
+        message.number += 1;
+        message.own_time = Some(until);
+        Delivery {
+            name,
+            receive_count: message.count,
+            first_received_at: message.first_received_at,
+            deadline: until,
+            sequence: is_fifo.then_some(sequence(name)),
+            receipt: ReceiptHandle {
+                partition: PARTITION,
+                queue,
+                name,
+                receive_number: message.number,
+                received_at: now,
+                deadline: until,
+            },
+        }
+    }
+
+    fn repeat(&mut self, now: u64, until: u64, id: &str) -> Option<Vec<Delivery>> {
+        let at = self.attempts.iter().position(|attempt| attempt.id == id)?;
+        let mut deliveries = self.attempts[at].deliveries.clone();
+        for delivery in &deliveries {
+            let message = self.message(delivery.name)?;
+            let unchanged = message.number == delivery.receipt.receive_number
+                && message.own_time == Some(delivery.deadline)
+                && delivery.deadline > now;
+            if !unchanged {
+                return None;
+            }
+        }
+        for delivery in &mut deliveries {
+            delivery.deadline = until;
+            self.re_time(now, delivery.name, until);
+        }
+        self.attempts[at].deliveries = deliveries.clone();
+        Some(deliveries)
+    }
+
+    fn re_time(&mut self, now: u64, name: Name, until: u64) {
+        let message = self.message(name).unwrap();
+        message.own_time = Some(until);
+        let message_group = message.message_group.clone();
+        self.file(&message_group, now);
+    }
+
+    fn delete(&mut self, now: u64, handle: &ReceiptHandle) -> Result<(), DeleteError> {
+        if (handle.partition, handle.queue) != (PARTITION, self.descriptor.id) {
+            return Err(DeleteError::ForeignHandle);
+        }
+        let is_fifo = self.is_fifo();
+        let Some(message) = self.message(handle.name) else {
+            return Ok(());
+        };
+        let holds = message.number == handle.receive_number && message.own_time > Some(now);
+        if is_fifo && !holds {
+            return Err(DeleteError::HandleExpired);
+        }
+        let message_group = message.message_group.clone();
+        self.messages.retain(|message| message.name != handle.name);
+        self.file(&message_group, now);
+        Ok(())
+    }
+
+    fn change(&mut self, now: u64, change: &VisibilityChange) -> Result<(), ChangeVisibilityError> {
+        let handle = &change.handle;
+        if (handle.partition, handle.queue) != (PARTITION, self.descriptor.id) {
+            return Err(ChangeVisibilityError::ForeignHandle);
+        }
+        let is_fifo = self.is_fifo();
+        let message = self
+            .message(handle.name)
+            .ok_or(ChangeVisibilityError::NotAvailable)?;
+        let holds = message.number == handle.receive_number && message.own_time > Some(now);
+        if is_fifo && !holds {
+            return Err(ChangeVisibilityError::HandleExpired);
+        }
+        if change.timeout_ms > 0 && now + change.timeout_ms > handle.received_at + 12 * HOUR {
+            return Err(ChangeVisibilityError::TotalTimeoutTooLong);
+        }
+        self.re_time(now, handle.name, now + change.timeout_ms);
+        Ok(())
+    }
+
+    fn return_unread(&mut self, now: u64, name: Name, count: u32) {
+        if let Some(message) = self.message(name)
+            && message.count == count
+            && count > 0
+            && message.own_time > Some(now)
+        {
+            message.count -= 1;
+            self.re_time(now, name, now);
+        }
+    }
+}
