@@ -1,13 +1,13 @@
-//! One node over a simulated disk and a paused clock: what a front sees.
+//! Nodes over simulated disks and a paused clock: what a front sees.
+
+mod network;
+mod three_nodes;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
 use hikyaku_cluster::{
     CallError, ControlError, HandleError, HostLimits, MemoryCopy, Node, NodeParts, NodeSettings,
     Outgoing, ReceiveRequest, Received, SystemClock, SystemEntropy,
@@ -17,28 +17,13 @@ use hikyaku_metadata::{
     TenantId,
 };
 use hikyaku_queue::MessageId;
-use hikyaku_raft::{BoxedStream, Net, Peers, RaftConfig, RaftNode};
+use hikyaku_raft::{Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{CrashKind, Log, LogConfig, SimDisk, Work};
-
-/// A node alone reaches nobody.
-struct NoNet;
-
-impl Net for NoNet {
-    fn connect(&self, address: String) -> BoxFuture<'static, io::Result<BoxedStream>> {
-        Box::pin(async move { Err(io::Error::other(format!("no way to {address}"))) })
-    }
-
-    fn listen(
-        &self,
-        _address: String,
-    ) -> BoxFuture<'static, io::Result<BoxStream<'static, io::Result<BoxedStream>>>> {
-        Box::pin(async { Ok(Box::pin(futures_util::stream::pending()) as BoxStream<'static, _>) })
-    }
-}
+use network::Wires;
 
 async fn start(disk: &Arc<SimDisk>) -> Arc<Node> {
     let log = Log::open(Arc::clone(disk) as _, LogConfig::small(), Work::Task).expect("opens");
-    let peers = Peers::new(Arc::new(NoNet), []);
+    let peers = Peers::new(Arc::new(Wires::default()), []);
     let raft = RaftNode::new(RaftConfig::default(), log, peers, Work::Task).expect("valid");
     let settings = NodeSettings {
         node: 7,

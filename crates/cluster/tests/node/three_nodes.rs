@@ -1,0 +1,183 @@
+//! Three nodes in one process: any node answers, and a leader may go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hikyaku_cluster::{
+    HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemClock, SystemEntropy,
+};
+use hikyaku_metadata::TenantId;
+use hikyaku_raft::{Peers, RaftConfig, RaftNode};
+use hikyaku_storage::{Log, LogConfig, SimDisk, Work};
+
+use super::network::Wires;
+use super::{bodies, message, queue, up_to, waiting};
+
+fn address(node: u64) -> String {
+    format!("node-{node}")
+}
+
+async fn start(wires: &Wires, node: u64, disk: &Arc<SimDisk>) -> Arc<Node> {
+    let log = Log::open(Arc::clone(disk) as _, LogConfig::small(), Work::Task).expect("opens");
+    let addresses: Vec<(u64, String)> = (1..=3).map(|node| (node, address(node))).collect();
+    let peers = Peers::new(Arc::new(wires.clone()), addresses.clone());
+    let raft = RaftNode::new(RaftConfig::default(), log, peers, Work::Task).expect("valid");
+    let settings = NodeSettings {
+        node,
+        founders: addresses,
+        peer_listen: Some(address(node)),
+        partitions: 2,
+        limits: HostLimits::default(),
+        memory_bytes: 1 << 30,
+        request_budget: Duration::from_secs(20),
+    };
+    let parts = NodeParts {
+        raft: Arc::new(raft),
+        clock: Arc::new(SystemClock::new()),
+        entropy: Arc::new(SystemEntropy),
+        catalogue: Arc::new(MemoryCopy::default()),
+    };
+    Node::start(settings, parts).await.expect("starts")
+}
+
+async fn cluster(wires: &Wires, disks: &[Arc<SimDisk>]) -> Vec<Arc<Node>> {
+    let mut nodes = Vec::new();
+    for (disk, node) in disks.iter().zip(1..) {
+        nodes.push(start(wires, node, disk).await);
+    }
+    for node in &nodes {
+        while !node.is_ready() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    nodes
+}
+
+fn disks() -> Vec<Arc<SimDisk>> {
+    (1..=3).map(|seed| Arc::new(SimDisk::new(seed))).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_node_sends_and_any_node_receives() {
+    let wires = Wires::default();
+    let nodes = cluster(&wires, &disks()).await;
+    let orders = queue(&nodes[0], "orders", false).await;
+    for (node, number) in nodes.iter().zip(1..) {
+        let found = node
+            .find_queue(TenantId::DEFAULT, "orders")
+            .await
+            .expect("answered");
+        assert_eq!(
+            found.expect("known everywhere").descriptor,
+            orders.descriptor
+        );
+        let sent = node
+            .send(&orders, vec![message(number)])
+            .await
+            .expect("sent");
+        assert!(sent[0].is_ok());
+    }
+    for node in &nodes {
+        let received = node.receive(&orders, up_to(1)).await.expect("received");
+        assert_eq!(received.len(), 1);
+        let deleted = node.delete(&orders, &[&received[0].receipt_handle]).await;
+        assert_eq!(deleted, [Ok(())]);
+    }
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_poll_at_another_node_is_granted_by_the_leader() {
+    let wires = Wires::default();
+    let nodes = cluster(&wires, &disks()).await;
+    let orders = queue(&nodes[0], "orders", false).await;
+    let polls: Vec<_> = nodes
+        .iter()
+        .map(|node| {
+            let (node, orders) = (Arc::clone(node), Arc::clone(&orders));
+            tokio::spawn(async move { node.receive(&orders, waiting(20)).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    for number in 1..=3 {
+        nodes[1]
+            .send(&orders, vec![message(number)])
+            .await
+            .expect("sent");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    let mut seen = Vec::new();
+    for poll in polls {
+        seen.extend(bodies(&poll.await.expect("no panic").expect("received")));
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [1, 2, 3]);
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_others_go_on_when_a_leader_goes() {
+    let wires = Wires::default();
+    let disks = disks();
+    let nodes = cluster(&wires, &disks).await;
+    let orders = queue(&nodes[0], "orders", false).await;
+    nodes[0]
+        .send(&orders, vec![message(1), message(2)])
+        .await
+        .expect("sent");
+    let in_flight = nodes[0].receive(&orders, up_to(1)).await.expect("received");
+    let home = orders.descriptor.spread[0];
+    let leadership = nodes[0]
+        .router()
+        .partition(home)
+        .expect("hosted")
+        .leadership();
+    let leader = leadership.leader_node.expect("known");
+    wires.unplug(&address(leader));
+    nodes[usize::try_from(leader).unwrap() - 1].stop().await;
+
+    let survivor = nodes
+        .iter()
+        .find(|node| node.id() != leader)
+        .expect("two are left");
+    survivor
+        .send(&orders, vec![message(3)])
+        .await
+        .expect("sent");
+    let received = survivor
+        .receive(&orders, up_to(10))
+        .await
+        .expect("received");
+    assert_eq!(
+        bodies(&received),
+        [2, 3],
+        "message 1 is in flight and stays hidden"
+    );
+    let deleted = survivor
+        .delete(&orders, &[&in_flight[0].receipt_handle])
+        .await;
+    assert_eq!(deleted, [Ok(())]);
+
+    wires.plug(&address(leader));
+    let back = start(&wires, leader, &disks[usize::try_from(leader).unwrap() - 1]).await;
+    let caught_up = survivor
+        .router()
+        .partition(home)
+        .expect("hosted")
+        .applied_index();
+    while back
+        .router()
+        .partition(home)
+        .expect("hosted")
+        .applied_index()
+        < caught_up
+    {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let counts = back.counts(&orders).await.expect("counted");
+    assert_eq!((counts.visible, counts.in_flight), (0, 2));
+}
