@@ -186,6 +186,8 @@ pub enum Rule {
     SequenceOrder,
     /// One deduplication id makes one message within five minutes.
     Deduplication,
+    /// While nothing runs, the counts say how many messages there are.
+    Counts,
 }
 
 /// A promise broken, and by what.
@@ -213,6 +215,8 @@ pub struct Ledger {
     changes: Vec<ChangeVisibility>,
     purges: Vec<Purge>,
     drain_from: Option<Duration>,
+    /// What the counts said, and what they might have said.
+    counted: Vec<(u64, RangeInclusive<u64>)>,
 }
 
 impl Ledger {
@@ -226,6 +230,7 @@ impl Ledger {
             changes: Vec::new(),
             purges: Vec::new(),
             drain_from: None,
+            counted: Vec::new(),
         }
     }
 
@@ -258,6 +263,16 @@ impl Ledger {
     /// it nothing counts as lost.
     pub fn drain_begins(&mut self, at: Duration) {
         self.drain_from = Some(at);
+    }
+
+    /// Writes down the sum of the queue's counts, asked for while nothing runs. Not after a purge.
+    pub fn counted(&mut self, messages: u64) {
+        assert!(
+            self.purges.is_empty(),
+            "counts are not followed through a purge"
+        );
+        let expected = messages::expected(self);
+        self.counted.push((messages, expected));
     }
 
     /// How many operations of each kind there are, and how many of them are uncertain.
@@ -298,14 +313,12 @@ impl Ledger {
             .count()
     }
 
-    /// How many messages, visible or not, the queue may hold now that nothing runs: exactly one
-    /// number when no outcome was uncertain. Do not ask after a purge.
-    pub fn expected_messages(&self) -> RangeInclusive<u64> {
-        assert!(
-            self.purges.is_empty(),
-            "counts are not followed through a purge"
-        );
-        messages::expected(self)
+    /// A number for the whole history, times included: equal when the same happened at the same
+    /// time (FNV-1a).
+    pub fn digest(&self) -> u64 {
+        let text = format!("{self:?}");
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
     }
 
     /// Every broken promise.

@@ -138,6 +138,9 @@ impl<D: Dial> Client<D> {
     async fn send(&mut self, messages: &[Outgoing]) -> Vec<Outgoing> {
         let (target, connection) = self.connection().await;
         let answer = target.send(connection, messages).await;
+        if let Err(CallError::Refused { status: 400, .. }) = &answer {
+            panic!("a producer sends nothing that can be refused: {answer:?}");
+        }
         let Some(entries) = self.note(answer) else {
             return messages.to_vec();
         };
@@ -250,7 +253,7 @@ impl Production {
         let fifo = self.message_groups > 0;
         Outgoing {
             body,
-            message_group: fifo.then(|| format!("group {}", number % self.message_groups)),
+            message_group: fifo.then(|| format!("group-{}", number % self.message_groups)),
             deduplication_id: fifo.then(|| format!("{}-{number}", self.name)),
             delay_seconds: None,
         }

@@ -146,7 +146,8 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// How many messages a queue may hold after this history.
+/// How many messages, visible or not, a queue may hold after this history: exactly one number when
+/// every answer came.
 pub(super) fn expected(ledger: &Ledger) -> RangeInclusive<u64> {
     let messages = Messages::of(ledger);
     let mut least = 0;

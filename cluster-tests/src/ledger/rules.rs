@@ -1,6 +1,7 @@
 //! The promises, each as a test for what no order of effects explains.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::messages::{Message, Messages, Seen};
@@ -36,6 +37,7 @@ pub(super) fn check(ledger: &Ledger) -> Vec<Finding> {
     check.held_twice();
     check.too_early();
     check.receive_count();
+    check.counts();
     if ledger.kind != Kind::Standard {
         check.group_order();
         check.sequence_order();
@@ -245,6 +247,14 @@ impl<'a> Check<'a> {
             }
         });
         self.find(Rule::ReceiveCount, texts);
+    }
+
+    fn counts(&mut self) {
+        let wrong = |(counted, expected): &&(u64, _)| !RangeInclusive::contains(expected, counted);
+        let texts = self.ledger.counted.iter().filter(wrong);
+        let texts =
+            texts.map(|(counted, expected)| format!("{counted} messages, not {expected:?}"));
+        self.find(Rule::Counts, texts.collect());
     }
 
     /// The messages of each message group, by sequence number.
