@@ -3,5 +3,4 @@
 
 mod architecture;
 mod kill;
-mod simulation;
 mod sled;

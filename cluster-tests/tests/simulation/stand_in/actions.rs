@@ -8,6 +8,7 @@ use hikyaku_queue::{
 };
 use hikyaku_sqs::action::Action;
 use hikyaku_sqs::actions::change_message_visibility::ChangeMessageVisibility;
+use hikyaku_sqs::actions::create_queue::CreateQueueResponse;
 use hikyaku_sqs::actions::delete_message_batch::{DeleteMessageBatch, DeleteMessageBatchResponse};
 use hikyaku_sqs::actions::receive_message::{Delivery, ReceiveMessage, ReceiveMessageResponse};
 use hikyaku_sqs::actions::send_message_batch::{
@@ -40,6 +41,11 @@ impl Life {
 
     async fn dispatch(&self, action: Action, body: &[u8]) -> Result<Vec<u8>, SqsError> {
         match Request::from_json(action, body, Envelope::default())? {
+            // The one queue is there from the start.
+            Request::CreateQueue(request) => {
+                let queue_url = format!("http://stand-in/000000000000/{}", request.name.as_str());
+                Ok(CreateQueueResponse { queue_url }.to_json())
+            }
             Request::SendMessageBatch(request) => self.send(&request).await,
             Request::ReceiveMessage(request) => self.receive(&request).await,
             Request::DeleteMessageBatch(request) => self.delete(&request).await,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hikyaku_cluster_tests::ledger::Kind;
+use hikyaku_cluster_tests::ledger::{Kind, Ledger};
 use hikyaku_queue::{
     Command, DeduplicationScope, Descriptor, HandleKey, HandleSealer, Name, Operation, Partition,
     PartitionId, QueueId, QueueKind, QueueState, Reply, RequestId, decode_head, encode_head,
@@ -27,7 +27,26 @@ use hyper_util::rt::TokioIo;
 use tokio::time::sleep;
 use turmoil::net::TcpListener;
 
+use super::clients::{self, PORT, VISIBILITY_TIMEOUT, Work};
+use super::weather::{Climate, Weather};
+
 mod actions;
+
+const SERVER: &str = "server";
+
+const MESSAGES_PER_PRODUCER: usize = 1_000;
+
+/// Of simulated time: a run that is not over by then has stopped.
+const LONGEST_RUN: Duration = Duration::from_secs(900);
+
+/// Nothing but the disk and the network takes time here, so all of it is soon over.
+const CLIMATE: Climate = Climate {
+    stormy_ms: 50..4_000,
+    kills: 2..6,
+    down_ms: 20..1_000,
+    faults_of_links: 0..3,
+    faulty_ms: 20..1_000,
+};
 
 /// How long the disk takes.
 const SYNC: Duration = Duration::from_millis(4);
@@ -56,6 +75,40 @@ pub enum Fault {
     ClockJumps,
 }
 
+/// One run and what the clients saw of it.
+pub fn run(seed: u64, kind: Kind, fault: Fault) -> Ledger {
+    let mut sim = turmoil::Builder::new()
+        .rng_seed(seed)
+        .simulation_duration(LONGEST_RUN)
+        .tick_duration(Duration::from_millis(1))
+        .min_message_latency(Duration::from_millis(1))
+        .max_message_latency(Duration::from_millis(15))
+        .build();
+    let stand_in = StandIn {
+        kind,
+        fault,
+        log: Arc::default(),
+    };
+    sim.host(SERVER, move || {
+        let stand_in = stand_in.clone();
+        async move { Ok(stand_in.serve().await?) }
+    });
+    let work = Work {
+        kind,
+        messages_per_producer: MESSAGES_PER_PRODUCER,
+    };
+    let shelf = clients::start(&mut sim, &[SERVER], work);
+    let mut weather = Weather::of(seed, &CLIMATE, &[SERVER]);
+    while !sim.step().expect("the clients do their work") {
+        weather.blow(&mut sim, |_, _| {});
+    }
+    assert!(
+        weather.kills() > 0,
+        "nothing was killed, so nothing was tested"
+    );
+    clients::ledger(&shelf)
+}
+
 /// One log entry: the commands, and the bodies beside them.
 #[derive(Debug, Clone)]
 struct Entry {
@@ -73,9 +126,8 @@ struct Log {
 
 /// The server; clones share the log.
 #[derive(Debug, Clone)]
-pub struct StandIn {
+struct StandIn {
     kind: Kind,
-    visibility_timeout: Duration,
     fault: Fault,
     log: Arc<Mutex<Log>>,
 }
@@ -96,19 +148,9 @@ struct Machine {
 }
 
 impl StandIn {
-    /// A server with one queue and an empty log.
-    pub fn new(kind: Kind, visibility_timeout: Duration, fault: Fault) -> Self {
-        Self {
-            kind,
-            visibility_timeout,
-            fault,
-            log: Arc::default(),
-        }
-    }
-
     /// Starts from the log and serves until the host crashes.
-    pub async fn serve(self, port: u16) -> io::Result<()> {
-        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await?;
+    async fn serve(self) -> io::Result<()> {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await?;
         let life = Arc::new(self.start());
         loop {
             let (stream, _) = listener.accept().await?;
@@ -202,7 +244,7 @@ impl StandIn {
                 Kind::Fifo => scope(DeduplicationScope::Queue),
                 Kind::FifoByMessageGroup => scope(DeduplicationScope::MessageGroup),
             },
-            visibility_timeout_ms: self.visibility_timeout.as_millis() as u64,
+            visibility_timeout_ms: VISIBILITY_TIMEOUT.as_millis() as u64,
             delay_ms: 0,
             retention_ms: 345_600_000,
             purge_epoch: 0,

@@ -1,0 +1,136 @@
+//! The clients' host: producers, consumers and the final drain of one queue.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use hikyaku_cluster_tests::client::Connection;
+use hikyaku_cluster_tests::ledger::{Kind, Ledger};
+use hikyaku_cluster_tests::recorder::{Book, Target};
+use hikyaku_cluster_tests::workload::{Client, Consumption, Dial, Production, Progress};
+use tokio::task::JoinSet;
+use turmoil::Sim;
+
+/// The clients' name in the simulated network.
+pub const CLIENTS: &str = "clients";
+
+/// Where servers listen for clients.
+pub const PORT: u16 = 9324;
+
+/// Of the queue.
+pub const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Of simulated time. TCP does not repeat what the simulation loses: only patience ends the wait.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const PRODUCERS: usize = 3;
+const CONSUMERS: usize = 3;
+
+/// Of simulated time, after the last fault.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(300);
+
+/// How much there is to do.
+#[derive(Debug, Clone, Copy)]
+pub struct Work {
+    /// The queue.
+    pub kind: Kind,
+    /// Sent by each of the producers.
+    pub messages_per_producer: usize,
+}
+
+/// Dials one server after the other.
+#[derive(Debug, Clone)]
+struct Dialer {
+    servers: Arc<Vec<&'static str>>,
+    next: Arc<AtomicUsize>,
+}
+
+impl Dial for Dialer {
+    async fn dial(&self) -> anyhow::Result<Connection> {
+        let place = self.next.fetch_add(1, Ordering::Relaxed) % self.servers.len();
+        let server = self.servers[place];
+        let connect = turmoil::net::TcpStream::connect((server, PORT));
+        let stream = tokio::time::timeout(PATIENCE, connect).await??;
+        Ok(Connection::open(stream, server, PATIENCE).await?)
+    }
+}
+
+/// Where the clients leave their book.
+pub type Shelf = Arc<OnceLock<Book>>;
+
+/// Adds the clients' host to a simulation; their book is on the shelf from their first moment.
+pub fn start(sim: &mut Sim<'_>, servers: &[&'static str], work: Work) -> Shelf {
+    let shelf = Shelf::default();
+    let book = Arc::clone(&shelf);
+    let dialer = Dialer {
+        servers: Arc::new(servers.to_vec()),
+        next: Arc::default(),
+    };
+    sim.client(CLIENTS, async move {
+        let book = book
+            .get_or_init(|| Book::new(Ledger::new(work.kind)))
+            .clone();
+        Ok(run(dialer, work, book).await?)
+    });
+    shelf
+}
+
+/// What the clients wrote.
+pub fn ledger(shelf: &Shelf) -> Ledger {
+    shelf.get().expect("the clients began").ledger().clone()
+}
+
+async fn run(dialer: Dialer, work: Work, book: Book) -> anyhow::Result<()> {
+    let fifo = work.kind != Kind::Standard;
+    let name = if fifo { "simulated.fifo" } else { "simulated" };
+    let target = Target {
+        queue_url: create_queue(&dialer, name, fifo).await,
+        visibility_timeout: VISIBILITY_TIMEOUT,
+        delay: Duration::ZERO,
+        book,
+    };
+    let progress = Arc::new(Progress::default());
+    let client = || Client::new(dialer.clone(), target.clone(), Arc::clone(&progress));
+
+    let mut producers = JoinSet::new();
+    for producer in 0..PRODUCERS {
+        producers.spawn(client().produce(Production {
+            name: format!("p{producer}"),
+            messages: work.messages_per_producer,
+            body_bytes: 40,
+            message_groups: if fifo { 5 } else { 0 },
+        }));
+    }
+    let mut consumers = JoinSet::new();
+    for _ in 0..CONSUMERS {
+        consumers.spawn(client().consume(Consumption {
+            deleted: 60,
+            released: 15,
+        }));
+    }
+    producers.join_all().await;
+    progress.stop();
+    consumers.join_all().await;
+
+    let counts = client().counts().await;
+    target.book.ledger().counted(counts.total());
+    target.book.ledger().drain_begins(target.book.now());
+    client().drain(DRAIN_DEADLINE).await
+}
+
+/// Asks until a server answers; creating a queue twice is creating it once.
+async fn create_queue(dialer: &Dialer, name: &str, fifo: bool) -> String {
+    let timeout = VISIBILITY_TIMEOUT.as_secs().to_string();
+    let mut attributes = vec![("VisibilityTimeout", timeout.as_str())];
+    if fifo {
+        attributes.push(("FifoQueue", "true"));
+    }
+    loop {
+        if let Ok(mut connection) = dialer.dial().await
+            && let Ok(queue_url) = connection.create_queue(name, &attributes).await
+        {
+            return queue_url;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

@@ -1,0 +1,72 @@
+//! Servers, clients, network, disks and time in one thread, driven by one seed.
+//!
+//! A run draws its weather from the seed: when servers are killed, when the network holds its breath
+//! or loses what it carries. Clients go on through it and the ledger judges. The same seed gives the
+//! same run, which is what makes a finding worth having; so each run is a process of its own, in
+//! which clocks and random numbers follow the simulation, libraries' included.
+//!
+//! ```sh
+//! cargo test -p hikyaku-cluster-tests --test simulation              # a few seeds of every case
+//! HIKYAKU_SEEDS=5000 cargo test ... --test simulation a_good         # a long night of some cases
+//! HIKYAKU_SEED=17 cargo test ... --test simulation a_good            # one seed again, with its log
+//! ```
+
+#![expect(
+    clippy::print_stdout,
+    reason = "this is a test harness: its output is its result"
+)]
+
+use std::process::ExitCode;
+
+use hikyaku_cluster_tests::ledger::{Kind, Ledger, Rule};
+
+mod clients;
+mod runner;
+mod stand_in;
+mod weather;
+
+use runner::{Case, Expected};
+use stand_in::Fault;
+
+/// What is run; the names read as sentences.
+const CASES: &[Case] = &[
+    Case {
+        name: "a_good_server_keeps_its_promises_on_a_standard_queue",
+        run: |seed| stand_in::run(seed, Kind::Standard, Fault::None),
+        expected: Expected::Kept,
+    },
+    Case {
+        name: "a_good_server_keeps_its_promises_on_a_fifo_queue",
+        run: |seed| stand_in::run(seed, Kind::Fifo, Fault::None),
+        expected: Expected::Kept,
+    },
+    Case {
+        name: "an_acknowledgement_before_the_disk_is_noticed",
+        run: |seed| stand_in::run(seed, Kind::Standard, Fault::AcknowledgesTooSoon),
+        expected: Expected::Broken(Rule::Lost),
+    },
+    Case {
+        name: "forgotten_receives_are_noticed",
+        run: |seed| stand_in::run(seed, Kind::Standard, Fault::ForgetsReceives),
+        expected: Expected::Broken(Rule::ReceiveCount),
+    },
+    Case {
+        name: "forgotten_deletes_are_noticed",
+        run: |seed| stand_in::run(seed, Kind::Fifo, Fault::ForgetsDeletes),
+        expected: Expected::Broken(Rule::Resurrected),
+    },
+    Case {
+        name: "forgotten_deduplication_is_noticed",
+        run: |seed| stand_in::run(seed, Kind::Fifo, Fault::ForgetsDeduplication),
+        expected: Expected::Broken(Rule::Deduplication),
+    },
+    Case {
+        name: "a_clock_that_jumps_is_noticed",
+        run: |seed| stand_in::run(seed, Kind::Standard, Fault::ClockJumps),
+        expected: Expected::Broken(Rule::HeldTwice),
+    },
+];
+
+fn main() -> ExitCode {
+    runner::main(CASES)
+}
