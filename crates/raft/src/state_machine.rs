@@ -6,6 +6,7 @@
 //! never across an await.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
@@ -226,7 +227,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     {
         while let Some(next) = entries.next().await {
             let (entry, responder) = next?;
-            let reply = self.machine.apply(&entry).map_err(io::Error::other)?;
+            let reply = apply_or_fail(&*self.machine, &entry)?;
             if let Some(responder) = responder {
                 responder.send(reply);
             }
@@ -276,6 +277,16 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
             .map_err(io::Error::other)?;
         snapshot_of(pin).map(Some)
     }
+}
+
+/// Applies an entry. A machine that panics must stop the group with an error: openraft does not
+/// notice a state machine task that just ends, and the group would hang for ever.
+fn apply_or_fail(machine: &dyn AnyMachine, entry: &Entry) -> io::Result<AnyReply> {
+    let applied = catch_unwind(AssertUnwindSafe(|| machine.apply(entry)));
+    let panicked = |_| MachineError(format!("the machine panicked at entry {}", entry.log_id));
+    applied
+        .unwrap_or_else(|panic| Err(panicked(panic)))
+        .map_err(io::Error::other)
 }
 
 /// Takes over a snapshot of a log of this process.
