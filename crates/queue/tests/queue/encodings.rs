@@ -260,7 +260,7 @@ fn cut_or_padded_bytes_are_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     /// What a damaged checkpoint decodes to, if it does, keeps every invariant: decoding checks.
     #[test]

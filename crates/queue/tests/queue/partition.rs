@@ -61,6 +61,22 @@ fn a_late_command_has_no_effect() {
 }
 
 #[test]
+fn a_retry_at_the_last_moment_is_still_a_retry() {
+    let mut queue = Queue::standard();
+    let send = queue.command(Operation::Send {
+        messages: vec![message("one")],
+    });
+    let send = Command {
+        not_after: 10,
+        ..send
+    };
+    queue.apply_command(0, send.clone());
+    queue.apply(10, Operation::Housekeep);
+    assert!(matches!(queue.apply_command(10, send), Reply::Sent(_)));
+    assert_eq!(queue.counts(10), (1, 0, 0));
+}
+
+#[test]
 fn asks_for_a_descriptor_it_lacks_and_then_takes_the_retry() {
     let mut partition = Partition::new(PartitionId(1));
     let send = Command {

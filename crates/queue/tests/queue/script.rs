@@ -69,7 +69,7 @@ fn sending() -> impl Strategy<Value = Sending> {
     let delay = prop::option::weighted(0.2, some_delay);
     let group = prop::option::weighted(0.95, 0u8..3);
     // Mostly new ids; the low ones repeat.
-    let deduplication = prop::option::weighted(0.95, prop_oneof![0u8..4, 0u8..=255]);
+    let deduplication = prop::option::weighted(0.95, prop_oneof![1 => 0u8..4, 4 => 4u8..=255]);
     (delay, group, deduplication).prop_map(|(delay, group, deduplication)| Sending {
         delay,
         group,
@@ -115,6 +115,7 @@ fn entry() -> impl Strategy<Value = Entry> {
         SECOND,
         3_999,
         4 * SECOND,
+        20 * SECOND,
         30 * SECOND,
         MINUTE,
         5 * MINUTE,
