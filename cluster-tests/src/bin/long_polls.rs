@@ -43,8 +43,8 @@ struct Arguments {
     /// The window that is measured.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// The metric of `/metrics` that counts the log's entries.
-    #[arg(long, default_value = "hikyaku_raft_applied_entries_total")]
+    /// The metric of `/metrics` that rises with each log entry.
+    #[arg(long, default_value = "hikyaku_raft_applied_index")]
     entries_metric: String,
 }
 
