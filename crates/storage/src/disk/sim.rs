@@ -390,7 +390,7 @@ impl SimDisk {
         self.lock().faults.push(fault);
     }
 
-    /// Makes every write take only a part of what it is given.
+    /// Makes every other write take only a part of what it is given.
     pub fn set_short_writes(&self, short: bool) {
         self.lock().short_writes = short;
     }
@@ -585,7 +585,7 @@ impl DiskFile for SimFile {
             .iter()
             .flat_map(|slice| slice.iter().copied())
             .collect();
-        if state.short_writes && bytes.len() > 1 {
+        if state.short_writes && bytes.len() > 1 && state.random.coin() {
             let keep = 1 + (state.random.next() as usize) % (bytes.len() - 1);
             bytes.truncate(keep);
         }

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each suite uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
+pub mod model;
+
 use bytes::Bytes;
 use hikyaku_storage::{
     Checkpoint, Disk, Done, Entry, GroupId, GroupLog, LeaderId, LiveRun, Log, LogConfig, LogId,

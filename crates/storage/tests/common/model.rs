@@ -1,0 +1,361 @@
+//! A model of what a log must remember, and a scripted history that is played against both.
+//!
+//! Operations are submitted in bursts. The shared log keeps their order, so after a crash the log
+//! must be as after the first `k` of them, for one `k` that is the same for all groups and not less
+//! than the number acknowledged.
+
+use super::{Sim, entry, id, outcome};
+use bytes::Bytes;
+use hikyaku_storage::{Checkpoint, Entry, GroupId, LiveRun, LogId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc;
+
+/// splitmix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelGroup {
+    pub vote: Option<Bytes>,
+    pub purged: Option<LogId>,
+    pub last: Option<LogId>,
+    pub entries: BTreeMap<u64, Entry>,
+}
+
+pub type ModelState = BTreeMap<GroupId, ModelGroup>;
+
+/// A group's machine, as far as bodies go.
+#[derive(Default)]
+struct Machine {
+    term: u64,
+    live: BTreeSet<(u64, u32)>,
+    leaders: Vec<(u64, hikyaku_storage::LeaderId)>,
+    /// Checkpoints in the order written, with what they name.
+    checkpoints: Vec<(LogId, BTreeSet<(u64, u32)>)>,
+    sizes: BTreeMap<(u64, u32), usize>,
+}
+
+/// A history as it is played.
+pub struct History {
+    random: Random,
+    groups: Vec<GroupId>,
+    machines: BTreeMap<GroupId, Machine>,
+    /// The state after each submitted operation; the first is the empty one.
+    pub states: Vec<ModelState>,
+    /// Which state an outcome acknowledges.
+    waiting: Vec<(usize, mpsc::Receiver<std::io::Result<()>>)>,
+    /// The last state that was acknowledged.
+    pub acknowledged: usize,
+    /// Checkpoints known to be written, per group.
+    pub written: BTreeMap<GroupId, usize>,
+}
+
+impl History {
+    pub fn new(seed: u64) -> History {
+        let groups = vec![GroupId(1), GroupId(2), GroupId(3)];
+        History {
+            random: Random(seed),
+            machines: groups
+                .iter()
+                .map(|group| (*group, Machine::default()))
+                .collect(),
+            groups,
+            states: vec![ModelState::new()],
+            waiting: Vec::new(),
+            acknowledged: 0,
+            written: BTreeMap::new(),
+        }
+    }
+
+    fn now(&self) -> ModelState {
+        self.states.last().unwrap().clone()
+    }
+
+    fn pick(&mut self) -> GroupId {
+        // The third group is nearly idle.
+        let at = [0, 0, 0, 0, 0, 1, 1, 1, 1, 2][self.random.below(10) as usize];
+        self.groups[at]
+    }
+
+    /// Plays some steps; ends early when the disk is off.
+    pub fn play(&mut self, sim: &Sim, steps: usize) {
+        for _ in 0..steps {
+            if sim.disk.is_dead() {
+                break;
+            }
+            match self.random.below(12) {
+                0..7 => self.burst(sim),
+                7..10 => self.checkpoint(sim),
+                10 => self.purge(sim),
+                _ => sim.log.reclaim(),
+            }
+        }
+        self.settle(sim);
+    }
+
+    fn burst(&mut self, sim: &Sim) {
+        for _ in 0..1 + self.random.below(4) {
+            let group = self.pick();
+            match self.random.below(10) {
+                0 => self.vote(sim, group),
+                1 => self.truncate(sim, group),
+                _ => self.append(sim, group),
+            }
+        }
+        self.settle(sim);
+    }
+
+    /// Counts what was acknowledged.
+    fn settle(&mut self, sim: &Sim) {
+        for (state, receiver) in std::mem::take(&mut self.waiting) {
+            match sim.wait(&receiver) {
+                Some(Ok(())) => self.acknowledged = state,
+                _ => return,
+            }
+        }
+    }
+
+    fn submitted(&mut self, state: ModelState, receiver: mpsc::Receiver<std::io::Result<()>>) {
+        self.states.push(state);
+        self.waiting.push((self.states.len() - 1, receiver));
+    }
+
+    fn append(&mut self, sim: &Sim, group: GroupId) {
+        let mut entries = Vec::new();
+        for _ in 0..1 + self.random.below(3) {
+            let mut state = self.now();
+            let entry = self.next_entry(state.entry(group).or_default(), group);
+            entries.push(entry);
+            // A long append may be there in part: every entry is a state of its own.
+            self.states.push(state);
+        }
+        let (done, receiver) = outcome();
+        sim.log.group(group).append(entries, done);
+        self.waiting.push((self.states.len() - 1, receiver));
+    }
+
+    fn next_entry(&mut self, model: &mut ModelGroup, group: GroupId) -> Entry {
+        let machine = self.machines.get_mut(&group).unwrap();
+        let index = model.last.map_or(0, |last| last.index + 1);
+        let term = machine
+            .term
+            .max(model.last.map_or(1, |last| last.leader.term));
+        let sizes: Vec<usize> = (0..self.random.below(5))
+            .map(|_| [3, 90, 700, 2500][self.random.below(4) as usize])
+            .collect();
+        for (ordinal, size) in sizes.iter().enumerate() {
+            machine.live.insert((index, ordinal as u32));
+            machine.sizes.insert((index, ordinal as u32), *size);
+        }
+        if machine
+            .leaders
+            .last()
+            .is_none_or(|(_, leader)| *leader != id(term, 0).leader)
+        {
+            machine.leaders.push((index, id(term, 0).leader));
+        }
+        let entry = entry(term, index, &sizes);
+        model.last = Some(entry.id);
+        model.entries.insert(index, entry.clone());
+        entry
+    }
+
+    fn vote(&mut self, sim: &Sim, group: GroupId) {
+        let mut state = self.now();
+        let machine = self.machines.get_mut(&group).unwrap();
+        // Terms only rise: no leader writes an index twice.
+        machine.term += 1;
+        let vote = Bytes::from(format!("vote {}", self.states.len()));
+        state.entry(group).or_default().vote = Some(vote.clone());
+        let (done, receiver) = outcome();
+        sim.log.group(group).save_vote(vote, done);
+        self.submitted(state, receiver);
+    }
+
+    fn truncate(&mut self, sim: &Sim, group: GroupId) {
+        let mut state = self.now();
+        let model = state.entry(group).or_default();
+        let machine = self.machines.get_mut(&group).unwrap();
+        let floor = machine.checkpoints.last().map_or(0, |(at, _)| at.index);
+        let Some(last) = model.last.filter(|last| last.index > floor) else {
+            return;
+        };
+        let keep = floor + self.random.below(last.index - floor);
+        let Some(kept) = model.entries.get(&keep).map(|entry| entry.id) else {
+            return;
+        };
+        model.entries.retain(|index, _| *index <= keep);
+        model.last = Some(kept);
+        machine.live.retain(|(index, _)| *index <= keep);
+        machine.leaders.retain(|(first, _)| *first <= keep);
+        machine.term = machine.term.max(last.leader.term) + 1;
+        let (done, receiver) = outcome();
+        sim.log.group(group).truncate_after(Some(kept), done);
+        self.submitted(state, receiver);
+    }
+
+    /// Deletes most of what is live and writes a checkpoint at the end of the log.
+    fn checkpoint(&mut self, sim: &Sim) {
+        let group = self.pick();
+        let Some(last) = self.now().get(&group).and_then(|model| model.last) else {
+            return;
+        };
+        let random = &mut self.random;
+        let machine = self.machines.get_mut(&group).unwrap();
+        machine.live.retain(|_| random.below(4) == 0);
+        let checkpoint = checkpoint_of(last, &machine.live, machine.leaders.clone());
+        machine.checkpoints.push((last, machine.live.clone()));
+        if sim.log.group(group).write_checkpoint(checkpoint).is_ok() {
+            self.written.insert(group, machine.checkpoints.len());
+        }
+    }
+
+    fn purge(&mut self, sim: &Sim) {
+        let group = self.pick();
+        let Some(upto) = sim.log.group(group).checkpoint_ids().first().copied() else {
+            return;
+        };
+        let mut state = self.now();
+        let model = state.entry(group).or_default();
+        model.purged = Some(upto);
+        model.entries.retain(|index, _| *index > upto.index);
+        let (done, receiver) = outcome();
+        sim.log.group(group).purge(upto, done);
+        self.submitted(state, receiver);
+    }
+
+    /// What the log remembers, as a model state.
+    pub fn recovered(&self, sim: &Sim) -> ModelState {
+        let mut state = ModelState::new();
+        for group in &self.groups {
+            let remembered = sim.log.group(*group).state();
+            let entries = sim
+                .entries(*group)
+                .into_iter()
+                .map(|entry| (entry.id.index, entry))
+                .collect();
+            let model = ModelGroup {
+                vote: remembered.vote,
+                purged: remembered.last_purged,
+                last: remembered.last,
+                entries,
+            };
+            if model != ModelGroup::default() {
+                state.insert(*group, model);
+            }
+        }
+        state
+    }
+
+    /// Checks a log that was opened after a crash, and returns which state it has.
+    pub fn check(&self, sim: &Sim) -> usize {
+        let recovered = self.recovered(sim);
+        let strip = |state: &ModelState| -> ModelState {
+            let kept = state
+                .iter()
+                .filter(|(_, model)| **model != ModelGroup::default());
+            kept.map(|(group, model)| (*group, model.clone())).collect()
+        };
+        let k = (self.acknowledged..self.states.len())
+            .find(|k| strip(&self.states[*k]) == recovered)
+            .unwrap_or_else(|| {
+                panic!(
+                    "no state from {} on explains what was recovered: {:?}\nacknowledged: {:?}",
+                    self.acknowledged,
+                    brief(&recovered),
+                    brief(&self.states[self.acknowledged]),
+                )
+            });
+        for group in &self.groups {
+            self.check_bodies(sim, *group);
+        }
+        k
+    }
+
+    /// Every kept checkpoint must be one that was written, whole, and all that it names readable.
+    fn check_bodies(&self, sim: &Sim, id: GroupId) {
+        let group = sim.log.group(id);
+        let machine = &self.machines[&id];
+        let kept = group.checkpoint_ids();
+        let must = self
+            .written
+            .get(&id)
+            .map(|count| machine.checkpoints[count - 1].0);
+        assert!(
+            kept.last().map(|id| id.index) >= must.map(|id| id.index),
+            "{kept:?} {must:?}"
+        );
+        for at in kept {
+            // The same log id may have been checkpointed twice; the later one names less.
+            let (_, live) = machine
+                .checkpoints
+                .iter()
+                .rev()
+                .find(|(id, _)| *id == at)
+                .unwrap();
+            for (index, ordinal) in live {
+                let leader = machine
+                    .leaders
+                    .iter()
+                    .rfind(|(first, _)| first <= index)
+                    .unwrap()
+                    .1;
+                let name = LogId {
+                    leader,
+                    index: *index,
+                };
+                let read = group.read_body(name, *ordinal).unwrap_or_else(|error| {
+                    panic!("group {id}: checkpoint {at} names a body that is lost: {error}")
+                });
+                let size = machine.sizes[&(*index, *ordinal)];
+                assert_eq!(read, super::body(*index, *ordinal, size));
+            }
+        }
+    }
+}
+
+fn brief(state: &ModelState) -> Vec<String> {
+    let line = |(group, model): (&GroupId, &ModelGroup)| {
+        let ModelGroup {
+            vote,
+            purged,
+            last,
+            entries,
+        } = model;
+        format!(
+            "{group} {vote:?} purged {purged:?} last {last:?} {:?}",
+            entries.keys()
+        )
+    };
+    state.iter().map(line).collect()
+}
+
+fn checkpoint_of(
+    at: LogId,
+    live: &BTreeSet<(u64, u32)>,
+    leaders: Vec<(u64, hikyaku_storage::LeaderId)>,
+) -> Checkpoint {
+    let run = |(index, ordinal): &(u64, u32)| LiveRun {
+        first_index: *index,
+        entries: 1,
+        ordinal: *ordinal,
+        count: 1,
+    };
+    let state = Bytes::from(format!("state at {}", at.index));
+    Checkpoint {
+        id: at,
+        meta: Bytes::new(),
+        leaders,
+        live: live.iter().map(run).collect(),
+        state,
+    }
+}
