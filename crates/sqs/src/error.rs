@@ -249,6 +249,55 @@ impl SqsError {
         )
     }
 
+    /// A standard queue was given an attribute of FIFO queues; AWS words the two enumerated ones
+    /// differently.
+    #[must_use]
+    pub fn attribute_is_for_fifo(name: &str) -> Self {
+        if !matches!(name, "DeduplicationScope" | "FifoThroughputLimit") {
+            return Self::unknown_attribute(name);
+        }
+        let message = format!("You can specify the {name} only when FifoQueue is set to true.");
+        Self::new(ErrorCode::InvalidAttributeName, message)
+    }
+
+    /// A KMS key and SSE-SQS were asked for together.
+    #[must_use]
+    pub fn two_encryptions() -> Self {
+        let text = "You can use one type of server-side encryption (SSE) at one time. You can \
+                    either enable KMS SSE or SQS SSE.";
+        Self::new(ErrorCode::InvalidAttributeName, text)
+    }
+
+    /// The throughput limit would be per message group while deduplication is per queue.
+    #[must_use]
+    pub fn throughput_limit_needs_message_group_scope() -> Self {
+        let text = "Invalid value for the parameter FifoThroughputLimit. Reason: \
+                    perMessageGroupId is allowed only when DeduplicationScope is messageGroup.";
+        Self::new(ErrorCode::InvalidAttributeValue, text)
+    }
+
+    /// The queue would have more tags than a queue may have.
+    #[must_use]
+    pub fn too_many_tags(queue_name: &str) -> Self {
+        let message = format!("Too many tags added for queue {queue_name}.");
+        Self::new(ErrorCode::InvalidParameterValue, message)
+    }
+
+    /// A FIFO queue without content-based deduplication got a message without a deduplication id.
+    #[must_use]
+    pub fn missing_deduplication_id() -> Self {
+        let text = "The queue should either have ContentBasedDeduplication enabled or \
+                    MessageDeduplicationId provided explicitly";
+        Self::new(ErrorCode::InvalidParameterValue, text)
+    }
+
+    /// A message on a FIFO queue has a delay of its own.
+    #[must_use]
+    pub fn delay_on_fifo(seconds: u32) -> Self {
+        let reason = "The request include parameter that is not valid for this queue type.";
+        Self::invalid_parameter("DelaySeconds", seconds, reason)
+    }
+
     /// A queue attribute has a value outside its range.
     #[must_use]
     pub fn invalid_attribute_value(name: &str) -> Self {

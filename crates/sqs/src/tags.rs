@@ -54,28 +54,11 @@ impl Tags {
         self.0.is_empty()
     }
 
-    /// These tags with `added` written over them, or the refusal if that makes too many.
-    pub fn with(mut self, added: Self, queue_name: &str) -> Result<Self, SqsError> {
-        self.0.extend(added.0);
-        self.check_count(queue_name)?;
-        Ok(self)
-    }
-
-    /// These tags without the given keys; a key that is absent is no fault.
-    #[must_use]
-    pub fn without(mut self, keys: &[String]) -> Self {
-        for key in keys {
-            self.0.remove(key);
-        }
-        self
-    }
-
     pub(crate) fn check_count(&self, queue_name: &str) -> Result<(), SqsError> {
         if self.0.len() <= MAX_TAGS {
             return Ok(());
         }
-        let message = format!("Too many tags added for queue {queue_name}.");
-        Err(SqsError::new(ErrorCode::InvalidParameterValue, message))
+        Err(SqsError::too_many_tags(queue_name))
     }
 }
 

@@ -31,7 +31,8 @@ pub struct CreateQueue {
     pub attributes: QueueAttributes,
     /// The tags that a new queue gets.
     pub tags: Tags,
-    asked: AttributeChanges,
+    /// The attributes that the client gave, without the defaults.
+    pub asked: AttributeChanges,
 }
 
 impl CreateQueue {

@@ -37,13 +37,13 @@ impl<'a> TagQueue<'a> {
         })
     }
 
-    /// The tags that the queue has after the change.
-    pub fn check(&self, current: &Tags) -> Result<Tags, SqsError> {
+    /// The tags to add; how many the queue has with them is for the caller to know.
+    pub fn check(&self) -> Result<Tags, SqsError> {
         if self.tags.0.is_empty() {
             return Err(SqsError::missing_parameter("Tags"));
         }
-        current
-            .clone()
-            .with(Tags::parse(&self.tags)?, self.queue.name.as_str())
+        let tags = Tags::parse(&self.tags)?;
+        tags.check_count(self.queue.name.as_str())?;
+        Ok(tags)
     }
 }

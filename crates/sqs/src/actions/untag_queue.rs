@@ -1,11 +1,13 @@
 //! `UntagQueue`: removes tags of a queue. No output.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 
 use crate::error::{ErrorCode, SqsError};
 use crate::queue_url::QueueRef;
 use crate::request::Envelope;
-use crate::tags::{self, Tags};
+use crate::tags;
 use crate::wire::{Items, Text};
 
 #[derive(Debug, Deserialize)]
@@ -37,17 +39,16 @@ impl<'a> UntagQueue<'a> {
         })
     }
 
-    /// The tags that the queue has after the change; a key it lacks is no fault.
-    pub fn check(&self, current: &Tags) -> Result<Tags, SqsError> {
+    /// The keys of the tags to take off; one that the queue lacks is no fault.
+    pub fn check(&self) -> Result<BTreeSet<String>, SqsError> {
         if self.keys.0.is_empty() {
             let text = "Tag keys must be between 1 and 128 characters in length.";
             return Err(SqsError::new(ErrorCode::InvalidParameterValue, text));
         }
-        self.keys
-            .0
-            .iter()
-            .try_for_each(|key| tags::check_key(key))?;
-        let keys: Vec<_> = self.keys.0.iter().map(|key| key.0.to_string()).collect();
-        Ok(current.clone().without(&keys))
+        let keys = self.keys.0.iter().map(|key| {
+            tags::check_key(key)?;
+            Ok(key.0.to_string())
+        });
+        keys.collect()
     }
 }

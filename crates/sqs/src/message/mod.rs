@@ -11,7 +11,7 @@ pub mod received;
 pub mod stored;
 pub(crate) mod wire;
 
-use crate::error::{ErrorCode, SqsError};
+use crate::error::SqsError;
 use crate::quantities::DelaySeconds;
 use crate::queue_attributes::QueueAttributes;
 
@@ -123,9 +123,7 @@ pub(crate) fn check_queue_needs(
         return Err(SqsError::missing_parameter("MessageGroupId"));
     }
     if message.message_deduplication_id.is_none() && !facts.content_based_deduplication {
-        let text = "The queue should either have ContentBasedDeduplication enabled or \
-                    MessageDeduplicationId provided explicitly";
-        return Err(SqsError::new(ErrorCode::InvalidParameterValue, text));
+        return Err(SqsError::missing_deduplication_id());
     }
     Ok(())
 }
@@ -186,10 +184,5 @@ fn check_delay(
     if delay.seconds() == 0 {
         return Ok(None);
     }
-    let reason = "The request include parameter that is not valid for this queue type.";
-    Err(SqsError::invalid_parameter(
-        "DelaySeconds",
-        delay.seconds(),
-        reason,
-    ))
+    Err(SqsError::delay_on_fifo(delay.seconds()))
 }

@@ -297,9 +297,7 @@ impl Encryption {
             self.kms_master_key_id.as_ref(),
         );
         if kms_master_key_id.is_some() && changes.sqs_managed_sse_enabled == Some(true) {
-            let text = "You can use one type of server-side encryption (SSE) at one time. You can \
-                        either enable KMS SSE or SQS SSE.";
-            return Err(SqsError::new(ErrorCode::InvalidAttributeName, text));
+            return Err(SqsError::two_encryptions());
         }
         let held = self.sqs_managed_sse_enabled && kms_master_key_id.is_none();
         Ok(Self {
@@ -339,29 +337,24 @@ fn fifo_with(
     if fifo.throughput_limit == FifoThroughputLimit::PerMessageGroupId
         && fifo.deduplication_scope != DeduplicationScope::MessageGroup
     {
-        let text = "Invalid value for the parameter FifoThroughputLimit. Reason: \
-                    perMessageGroupId is allowed only when DeduplicationScope is messageGroup.";
-        return Err(SqsError::new(ErrorCode::InvalidAttributeValue, text));
+        return Err(SqsError::throughput_limit_needs_message_group_scope());
     }
     Ok(Some(fifo))
 }
 
-/// A standard queue knows no FIFO attribute; AWS words the two enumerated ones differently.
+/// A standard queue knows no FIFO attribute.
 fn refuse_fifo_attributes(changes: &AttributeChanges) -> Result<(), SqsError> {
     use QueueAttributeName as Name;
-    for name in [Name::FifoQueue, Name::ContentBasedDeduplication] {
-        if changes.mentions(name) {
-            return Err(SqsError::unknown_attribute(name.as_str()));
-        }
+    let fifo_only = [
+        Name::FifoQueue,
+        Name::ContentBasedDeduplication,
+        Name::DeduplicationScope,
+        Name::FifoThroughputLimit,
+    ];
+    match fifo_only.into_iter().find(|name| changes.mentions(*name)) {
+        Some(name) => Err(SqsError::attribute_is_for_fifo(name.as_str())),
+        None => Ok(()),
     }
-    for name in [Name::DeduplicationScope, Name::FifoThroughputLimit] {
-        if changes.mentions(name) {
-            let name = name.as_str();
-            let message = format!("You can specify the {name} only when FifoQueue is set to true.");
-            return Err(SqsError::new(ErrorCode::InvalidAttributeName, message));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -65,7 +65,8 @@ struct WireRedriveAllowPolicy {
 }
 
 impl RedrivePolicy {
-    pub(super) fn parse(text: &str) -> Result<Self, SqsError> {
+    /// Parses a policy that a client gave, or one that was stored.
+    pub fn parse(text: &str) -> Result<Self, SqsError> {
         let refuse = |reason: &str| SqsError::invalid_parameter(REDRIVE_POLICY, text, reason);
         let missing = |name: &str| {
             refuse(&format!(
@@ -141,7 +142,8 @@ fn receive_count(count: &Value) -> Option<u32> {
 }
 
 impl RedriveAllowPolicy {
-    pub(super) fn parse(text: &str) -> Result<Self, SqsError> {
+    /// Parses a policy that a client gave, or one that was stored.
+    pub fn parse(text: &str) -> Result<Self, SqsError> {
         let refuse = |reason: &str| SqsError::invalid_parameter(REDRIVE_ALLOW_POLICY, text, reason);
         let malformed = || SqsError::invalid_attribute_value(REDRIVE_ALLOW_POLICY);
         let wire: WireRedriveAllowPolicy = object(text).ok_or_else(malformed)?;

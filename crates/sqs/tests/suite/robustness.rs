@@ -6,7 +6,6 @@ use hikyaku_sqs::message::QueueFacts;
 use hikyaku_sqs::queue_attributes::QueueAttributes;
 use hikyaku_sqs::queue_name::QueueName;
 use hikyaku_sqs::request::{Envelope, Request};
-use hikyaku_sqs::tags::Tags;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -40,8 +39,8 @@ fn answer(action: Action, body: &[u8], facts: QueueFacts) -> Result<(), SqsError
         Request::SendMessage(request) => request.check(facts).map(drop),
         Request::SendMessageBatch(request) => request.check(facts).map(drop),
         Request::SetQueueAttributes(request) => request.check(&attributes).map(drop),
-        Request::TagQueue(request) => request.check(&Tags::default()).map(drop),
-        Request::UntagQueue(request) => request.check(&Tags::default()).map(drop),
+        Request::TagQueue(request) => request.check().map(drop),
+        Request::UntagQueue(request) => request.check().map(drop),
         Request::DeleteQueue(_)
         | Request::GetQueueUrl(_)
         | Request::ListQueueTags(_)
