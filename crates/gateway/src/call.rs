@@ -1,0 +1,94 @@
+//! What every action needs of the request it belongs to: who asks, where the queues are, what URLs
+//! look like to this client.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use hikyaku_cluster::Node;
+use hikyaku_metadata::QueueRecord;
+use hikyaku_sqs::arn::QueueArn;
+use hikyaku_sqs::error::SqsError;
+use hikyaku_sqs::queue_name::QueueName;
+use hikyaku_sqs::queue_url::{QueueRef, QueueUrl};
+use tokio::sync::watch;
+
+use crate::failure;
+use crate::tenant::Tenant;
+
+/// A request under way.
+pub(crate) struct Call<'a> {
+    /// The cluster.
+    pub(crate) node: &'a Node,
+    /// Who asks.
+    pub(crate) tenant: &'a Tenant,
+    /// What queue URLs begin with for this client.
+    pub(crate) base_url: &'a str,
+    /// The region in ARNs.
+    pub(crate) region: &'a str,
+    /// Becomes true when the server is to stop.
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+impl Call<'_> {
+    /// Finds the queue for an operation on its messages, or on its descriptor as the metadata has it:
+    /// this node's copy is good enough, because what it is used for is checked again there.
+    pub(crate) async fn find_queue(&self, queue: &QueueRef) -> Result<Arc<QueueRecord>, SqsError> {
+        let name = self.own_name(queue)?;
+        let found = self.node.find_queue(self.tenant.id, name.as_str()).await;
+        found
+            .map_err(failure::of_control)?
+            .ok_or_else(SqsError::queue_does_not_exist)
+    }
+
+    /// Finds the queue as of now, for an operation that answers from its record.
+    pub(crate) async fn read_queue(&self, queue: &QueueRef) -> Result<Arc<QueueRecord>, SqsError> {
+        let name = self.own_name(queue)?;
+        let found = self.node.read_queue(self.tenant.id, name.as_str()).await;
+        found
+            .map_err(failure::of_control)?
+            .ok_or_else(SqsError::queue_does_not_exist)
+    }
+
+    /// A queue of another account is, to this one, a queue that does not exist.
+    fn own_name<'q>(&self, queue: &'q QueueRef) -> Result<&'q QueueName, SqsError> {
+        match &queue.account {
+            Some(account) if *account != self.tenant.account => {
+                Err(SqsError::queue_does_not_exist())
+            }
+            Some(_) | None => Ok(&queue.name),
+        }
+    }
+
+    /// The URL of one of the tenant's queues.
+    pub(crate) fn queue_url(&self, name: &QueueName) -> String {
+        let url = QueueUrl {
+            base: self.base_url,
+            account: &self.tenant.account,
+            name,
+        };
+        url.to_string()
+    }
+
+    /// The ARN of one of the tenant's queues.
+    pub(crate) fn arn(&self, name: &QueueName) -> QueueArn {
+        QueueArn {
+            region: self.region.to_owned(),
+            account: self.tenant.account.clone(),
+            name: name.clone(),
+        }
+    }
+
+    /// Waits until the server is to stop.
+    pub(crate) fn stopping(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stop = self.stop.clone();
+        async move {
+            // An error means that nobody can ask to stop any more, and is taken as being asked.
+            stop.wait_for(|stop| *stop).await.ok();
+        }
+    }
+}
+
+/// The name of a queue that exists.
+pub(crate) fn name_of(record: &QueueRecord) -> QueueName {
+    QueueName::try_new(&record.name).expect("a queue was created under a valid name")
+}

@@ -1,0 +1,62 @@
+//! What the front is told, and what a client may take of it.
+
+use std::time::Duration;
+
+/// The configuration of the front.
+#[derive(Clone, Debug)]
+pub struct GatewayConfig {
+    /// Scheme, host and port that queue URLs begin with, without a slash at the end; without it they
+    /// begin with the host that the client asked for, and `http`.
+    pub public_url: Option<String>,
+    /// The region in the ARNs of queues.
+    pub region: String,
+    /// What a client may take.
+    pub limits: GatewayLimits,
+}
+
+/// What clients may take of the front. Beyond it they are refused at once.
+#[derive(Clone, Debug)]
+pub struct GatewayLimits {
+    /// Connections at one time; one more is closed as soon as it is accepted.
+    pub connections: usize,
+    /// The body of one request, in bytes: a batch has 1 MiB, and JSON needs some around it.
+    pub request_bytes: usize,
+    /// The headers of one request, in bytes.
+    pub header_bytes: usize,
+    /// The headers of one request.
+    pub header_fields: usize,
+    /// How long a client may take to send a request, from its first byte to its last.
+    pub read_timeout: Duration,
+    /// How long a client may take nothing of an answer that waits for it.
+    pub write_timeout: Duration,
+    /// How long a connection may stay without a request. Longer than the pools of the AWS SDKs keep
+    /// one, so that it is the client that closes it and no request meets a closing connection.
+    pub idle_timeout: Duration,
+    /// How long an orderly stop waits for requests under way.
+    pub drain_timeout: Duration,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        Self {
+            public_url: None,
+            region: "us-east-1".to_owned(),
+            limits: GatewayLimits::default(),
+        }
+    }
+}
+
+impl Default for GatewayLimits {
+    fn default() -> Self {
+        Self {
+            connections: 20_000,
+            request_bytes: (1 << 20) + (256 << 10),
+            header_bytes: 16 << 10,
+            header_fields: 100,
+            read_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(120),
+            drain_timeout: Duration::from_secs(20),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! One connection of a client: HTTP/1.1 over any stream, within limits, until it ends or is told to.
+//!
+//! What a request means is the handler's to know. A request that is not HTTP never reaches it; nor
+//! does one with more or longer headers than allowed, which hyper answers 431.
+
+use std::future::Future;
+use std::pin::pin;
+
+use bytes::{Bytes, BytesMut};
+use http::request::Parts;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+
+use crate::config::GatewayLimits;
+use crate::stall::{Phase, Stalling};
+
+/// A whole answer.
+pub(crate) type Response = http::Response<Full<Bytes>>;
+
+/// How much hyper may hold of one connection's bytes, beyond headers: a batch of usual size in one
+/// read.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// The body of a request, not read yet.
+pub(crate) struct RequestBody {
+    incoming: Incoming,
+    limit_bytes: usize,
+    phase: Phase,
+}
+
+/// Why a body was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("the body is longer than {limit_bytes} bytes")]
+    TooLong { limit_bytes: usize },
+    #[error("the connection ended inside the body")]
+    Broken,
+}
+
+impl RequestBody {
+    /// Reads the body; without copying if it came in one piece.
+    pub(crate) async fn read(mut self) -> Result<Bytes, BodyError> {
+        let limit_bytes = self.limit_bytes;
+        let too_long = BodyError::TooLong { limit_bytes };
+        let announced = usize::try_from(self.incoming.size_hint().lower());
+        let announced = announced.map_err(|_| too_long)?;
+        if announced > limit_bytes {
+            return Err(too_long);
+        }
+        let mut whole = Bytes::new();
+        let mut gathered = BytesMut::new();
+        while let Some(frame) = self.incoming.frame().await {
+            let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
+                continue; // Trailers mean nothing here.
+            };
+            if whole.len() + gathered.len() + data.len() > limit_bytes {
+                return Err(too_long);
+            }
+            if whole.is_empty() && gathered.is_empty() {
+                whole = data;
+                continue;
+            }
+            if gathered.is_empty() {
+                gathered.reserve(announced.max(whole.len() + data.len()));
+                gathered.extend_from_slice(&std::mem::take(&mut whole));
+            }
+            gathered.extend_from_slice(&data);
+        }
+        self.phase.serving();
+        Ok(if gathered.is_empty() {
+            whole
+        } else {
+            gathered.freeze()
+        })
+    }
+}
+
+/// Serves a connection until the client or a fault ends it, or `stop` becomes true: then requests
+/// under way are finished, for at most the drain timeout.
+pub(crate) async fn serve<Io, H, F>(
+    io: Io,
+    handler: H,
+    limits: &GatewayLimits,
+    mut stop: watch::Receiver<bool>,
+) where
+    Io: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    H: Fn(Parts, RequestBody) -> F,
+    F: Future<Output = Response> + Send,
+{
+    let phase = Phase::default();
+    let io = TokioIo::new(Stalling::new(io, phase.clone(), limits));
+    let limit_bytes = limits.request_bytes;
+    let service = service_fn(|request: http::Request<Incoming>| {
+        let (parts, incoming) = request.into_parts();
+        let body = RequestBody {
+            incoming,
+            limit_bytes,
+            phase: phase.clone(),
+        };
+        let answer = handler(parts, body);
+        let phase = phase.clone();
+        async move {
+            let response = answer.await;
+            phase.answered();
+            Ok::<_, std::convert::Infallible>(response)
+        }
+    });
+    let mut builder = http1::Builder::new();
+    builder
+        // The stream is timed by `Stalling`, which knows an idle connection from a slow request.
+        .header_read_timeout(None)
+        .max_headers(limits.header_fields)
+        .max_header_size(limits.header_bytes)
+        .max_buf_size(BUFFER_BYTES.max(limits.header_bytes));
+    let mut connection = pin!(builder.serve_connection(io, service));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        // An error means that nobody can ask to stop any more, and is taken as being asked.
+        _ = stop.wait_for(|stop| *stop) => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            match tokio::time::timeout(limits.drain_timeout, connection).await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    tracing::warn!("a request outlasted the orderly stop");
+                    return;
+                }
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+}

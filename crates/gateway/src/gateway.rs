@@ -1,0 +1,299 @@
+//! The front of one node: accepts connections, routes their requests, counts and logs the answers.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hikyaku_cluster::Node;
+use hikyaku_sqs::action::Action;
+use hikyaku_sqs::error::{ErrorCode, SqsError};
+use hikyaku_sqs::reply::{JSON_CONTENT_TYPE, Reply};
+use hikyaku_sqs::request::{Envelope, Request};
+use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use http::request::Parts;
+use http_body_util::Full;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::actions;
+use crate::call::Call;
+use crate::config::GatewayConfig;
+use crate::connection::{self, BodyError, RequestBody, Response};
+use crate::ids::draw_uuid;
+use crate::listener::Listener;
+use crate::metrics::{Metrics, MetricsSource};
+use crate::route::Route;
+use crate::tenant::Authenticator;
+
+/// How long to rest after a connection could not be accepted, so that a lack of file descriptors
+/// does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The host in queue URLs for a client that does not say which host it asked.
+const NO_HOST: &str = "localhost";
+
+/// A request being answered.
+type Answering<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
+
+/// The SQS front of one node.
+pub struct Gateway {
+    node: Arc<Node>,
+    config: GatewayConfig,
+    authenticator: Authenticator,
+    metrics: Metrics,
+    sources: Vec<MetricsSource>,
+    connections: AtomicUsize,
+}
+
+impl Gateway {
+    /// The front of this node.
+    pub fn new(node: Arc<Node>, config: GatewayConfig) -> Self {
+        Self {
+            node,
+            config,
+            authenticator: Authenticator::new(),
+            metrics: Metrics::default(),
+            sources: Vec::new(),
+            connections: AtomicUsize::new(0),
+        }
+    }
+
+    /// Adds metrics of another part of the server to the page.
+    #[must_use]
+    pub fn with_metrics(mut self, source: MetricsSource) -> Self {
+        self.sources.push(source);
+        self
+    }
+
+    /// Serves connections until `stop` becomes true; returns when requests under way are answered,
+    /// or have outlasted the drain timeout.
+    pub async fn serve(
+        self: Arc<Self>,
+        mut listener: impl Listener,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                // An error means that nobody can ask to stop any more, and is taken as being asked.
+                _ = stop.wait_for(|stop| *stop) => break,
+                Some(ended) = connections.join_next() => {
+                    report(ended);
+                    continue;
+                }
+            };
+            match accepted {
+                Ok(io) if connections.len() < self.config.limits.connections => {
+                    connections.spawn(Arc::clone(&self).serve_connection(io, stop.clone()));
+                }
+                Ok(_) => {
+                    self.metrics.count_refused_connection();
+                    tracing::debug!("connection refused: too many");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        drop(listener);
+        while let Some(ended) = connections.join_next().await {
+            report(ended);
+        }
+    }
+
+    /// Serves one connection until its client or a fault ends it, or `stop` becomes true and its
+    /// requests under way are answered.
+    pub async fn serve_connection<Io>(self: Arc<Self>, io: Io, stop: watch::Receiver<bool>)
+    where
+        Io: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let _open = Open::count(&self.connections);
+        let handler = |parts: Parts, body: RequestBody| {
+            let stop = stop.clone();
+            let gateway = &*self;
+            // Boxed, so that an unused connection does not hold room for the largest action.
+            let answer: Answering<'_> =
+                Box::pin(async move { gateway.answer(&parts, body, stop).await });
+            answer
+        };
+        connection::serve(io, handler, &self.config.limits, stop.clone()).await;
+    }
+
+    async fn answer(
+        &self,
+        request: &Parts,
+        body: RequestBody,
+        stop: watch::Receiver<bool>,
+    ) -> Response {
+        match Route::of(request) {
+            Route::Live => text(200, "alive\n"),
+            Route::Ready if self.node.is_ready() && !*stop.borrow() => text(200, "ready\n"),
+            Route::Ready => text(503, "not ready\n"),
+            Route::Metrics => {
+                let connections = self.connections.load(Ordering::Relaxed);
+                let page = self.metrics.page(&self.node, connections, &self.sources);
+                text(200, page)
+            }
+            Route::Json(action) => self.act(action, request, body, stop).await,
+            Route::UnknownTarget(target) => {
+                let message = format!("The target {target} is none of this service.");
+                let error = SqsError::new(ErrorCode::UnknownOperation, message);
+                self.finish(None, Instant::now(), Err(error))
+            }
+            Route::Unknown => {
+                self.metrics.count(None, Some(ErrorCode::UnknownOperation));
+                let request_id = self.request_id();
+                response_of(Reply::unknown_operation(&request_id))
+            }
+        }
+    }
+
+    async fn act(
+        &self,
+        action: Action,
+        request: &Parts,
+        body: RequestBody,
+        stop: watch::Receiver<bool>,
+    ) -> Response {
+        let begun = Instant::now();
+        let outcome = self.run(action, request, body, stop).await;
+        self.finish(Some(action), begun, outcome)
+    }
+
+    async fn run(
+        &self,
+        action: Action,
+        request: &Parts,
+        body: RequestBody,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Vec<u8>, SqsError> {
+        let tenant = self.authenticator.authenticate(request)?;
+        let body = body.read().await.map_err(unread)?;
+        let envelope = Envelope {
+            path: request.uri.path(),
+            trace_header: text_header(&request.headers, "x-amzn-trace-id"),
+        };
+        let parsed = Request::from_json(action, &body, envelope)?;
+        let call = Call {
+            node: &self.node,
+            tenant,
+            base_url: &self.base_url(request),
+            region: &self.config.region,
+            stop,
+        };
+        actions::run(parsed, &call).await
+    }
+
+    /// Counts and logs an outcome and makes it an answer.
+    fn finish(
+        &self,
+        action: Option<Action>,
+        begun: Instant,
+        outcome: Result<Vec<u8>, SqsError>,
+    ) -> Response {
+        let request_id = self.request_id();
+        let refusal = outcome.as_ref().err().map(|error| error.code);
+        self.metrics.count(action, refusal);
+        tracing::debug!(
+            action = action.map_or("unknown", Action::name),
+            code = refusal.map_or("OK", |code| code.shape().name),
+            request_id,
+            ms = begun.elapsed().as_millis(),
+            "request"
+        );
+        match outcome {
+            Ok(body) => success(&request_id, body),
+            Err(error) => response_of(Reply::json_error(&request_id, &error)),
+        }
+    }
+
+    fn request_id(&self) -> String {
+        crate::ids::hyphenated(&draw_uuid(self.node.entropy()))
+    }
+
+    fn base_url(&self, request: &Parts) -> Cow<'_, str> {
+        if let Some(url) = &self.config.public_url {
+            return Cow::Borrowed(url);
+        }
+        let host = text_header(&request.headers, HOST.as_str());
+        let host = host.or_else(|| request.uri.authority().map(|authority| authority.as_str()));
+        Cow::Owned(format!("http://{}", host.unwrap_or(NO_HOST)))
+    }
+}
+
+/// An open connection, counted as long as this lives.
+struct Open<'a>(&'a AtomicUsize);
+
+impl<'a> Open<'a> {
+    fn count(connections: &'a AtomicUsize) -> Self {
+        connections.fetch_add(1, Ordering::Relaxed);
+        Self(connections)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a connection's task died");
+    }
+}
+
+fn unread(error: BodyError) -> SqsError {
+    match error {
+        BodyError::TooLong { limit_bytes } => {
+            let message = format!("The request is longer than {limit_bytes} bytes.");
+            SqsError::new(ErrorCode::RequestTooLarge, message)
+        }
+        // Nobody reads this answer.
+        BodyError::Broken => SqsError::new(ErrorCode::Serialization, "the request ended early"),
+    }
+}
+
+fn text_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn success(request_id: &str, body: Vec<u8>) -> Response {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    let headers = response.headers_mut();
+    headers.insert("x-amzn-requestid", header_value(request_id));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_CONTENT_TYPE));
+    response
+}
+
+fn response_of(reply: Reply) -> Response {
+    let mut response = Response::new(Full::new(Bytes::from(reply.body)));
+    *response.status_mut() =
+        http::StatusCode::from_u16(reply.status).expect("statuses are those of a table");
+    for (name, value) in reply.headers {
+        let name = http::HeaderName::from_bytes(name.as_bytes());
+        let name = name.expect("header names are constants");
+        response.headers_mut().insert(name, header_value(&value));
+    }
+    response
+}
+
+fn text(status: u16, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = http::StatusCode::from_u16(status).expect("statuses are constants");
+    let plain = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}
+
+fn header_value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("ids and codes are visible ASCII")
+}

@@ -1,0 +1,208 @@
+//! The front's numbers, and the page that shows them with the node's.
+//!
+//! The number of series is bounded: actions, error codes and partitions are, and queues are only
+//! counted.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use hikyaku_cluster::Node;
+use hikyaku_sqs::action::Action;
+use hikyaku_sqs::error::ErrorCode;
+
+/// Adds metrics of another part of the server to the page, in Prometheus's text format.
+pub type MetricsSource = Arc<dyn Fn(&mut String) + Send + Sync>;
+
+/// The label of an action for requests that name none of the API.
+const UNKNOWN_ACTION: &str = "unknown";
+
+/// Counters of the front.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    succeeded: [AtomicU64; Action::ALL.len()],
+    /// By action and code. Refusals are rare enough for a lock.
+    refused: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
+    connections_refused: AtomicU64,
+}
+
+impl Metrics {
+    /// Counts an answer.
+    pub(crate) fn count(&self, action: Option<Action>, refusal: Option<ErrorCode>) {
+        match (action, refusal) {
+            (Some(action), None) => {
+                self.succeeded[action as usize].fetch_add(1, Ordering::Relaxed);
+            }
+            (action, refusal) => {
+                let action = action.map_or(UNKNOWN_ACTION, Action::name);
+                let code = refusal.map_or("OK", |code| code.shape().name);
+                let mut refused = self.refused.lock().expect("no panic under this lock");
+                *refused.entry((action, code)).or_default() += 1;
+            }
+        }
+    }
+
+    /// Counts a connection that was closed because there were too many.
+    pub(crate) fn count_refused_connection(&self) {
+        self.connections_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes the page.
+    pub(crate) fn page(
+        &self,
+        node: &Node,
+        connections: usize,
+        sources: &[MetricsSource],
+    ) -> String {
+        let mut page = String::with_capacity(16 << 10);
+        self.write_requests(&mut page);
+        let refused = self.connections_refused.load(Ordering::Relaxed);
+        let simple = [
+            (
+                "hikyaku_connections",
+                "gauge",
+                "Open connections of clients.",
+                connections as u64,
+            ),
+            (
+                "hikyaku_connections_refused_total",
+                "counter",
+                "Connections closed because there were too many.",
+                refused,
+            ),
+            (
+                "hikyaku_ready",
+                "gauge",
+                "Whether this node can answer requests.",
+                u64::from(node.is_ready()),
+            ),
+            (
+                "hikyaku_queues",
+                "gauge",
+                "Queues in the cluster.",
+                node.catalogue().queue_count() as u64,
+            ),
+            (
+                "hikyaku_state_bytes",
+                "gauge",
+                "Memory that this node holds for the state of queues.",
+                node.state_bytes() as u64,
+            ),
+        ];
+        for (name, kind, help, value) in simple {
+            family(&mut page, name, kind, help);
+            line(&mut page, format_args!("{name} {value}"));
+        }
+        write_partitions(&mut page, node);
+        for source in sources {
+            source(&mut page);
+        }
+        page
+    }
+
+    fn write_requests(&self, page: &mut String) {
+        let name = "hikyaku_requests_total";
+        family(
+            page,
+            name,
+            "counter",
+            "Answered requests by action and error code.",
+        );
+        for action in Action::ALL {
+            let count = self.succeeded[action as usize].load(Ordering::Relaxed);
+            if count > 0 {
+                let action = action.name();
+                line(
+                    page,
+                    format_args!("{name}{{action=\"{action}\",code=\"OK\"}} {count}"),
+                );
+            }
+        }
+        let refused = self.refused.lock().expect("no panic under this lock");
+        for ((action, code), count) in &*refused {
+            line(
+                page,
+                format_args!("{name}{{action=\"{action}\",code=\"{code}\"}} {count}"),
+            );
+        }
+    }
+}
+
+fn write_partitions(page: &mut String, node: &Node) {
+    let name = "hikyaku_raft_applied_index";
+    family(
+        page,
+        name,
+        "gauge",
+        "Last log index applied by this node's replica.",
+    );
+    for partition in node.partitions() {
+        let (number, index) = (partition.partition().0, partition.applied_index());
+        line(
+            page,
+            format_args!("{name}{{partition=\"{number}\"}} {index}"),
+        );
+    }
+    let name = "hikyaku_raft_leader";
+    family(
+        page,
+        name,
+        "gauge",
+        "Whether this node leads the partition.",
+    );
+    for partition in node.partitions() {
+        let leads = partition.leadership().leader_node == Some(node.id());
+        let (number, leads) = (partition.partition().0, u8::from(leads));
+        line(
+            page,
+            format_args!("{name}{{partition=\"{number}\"}} {leads}"),
+        );
+    }
+}
+
+fn family(page: &mut String, name: &str, kind: &str, help: &str) {
+    line(page, format_args!("# HELP {name} {help}"));
+    line(page, format_args!("# TYPE {name} {kind}"));
+}
+
+fn line(page: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(page, "{line}").expect("a String takes every character");
+}
+
+#[cfg(test)]
+mod tests {
+    use hikyaku_sqs::action::Action;
+    use hikyaku_sqs::error::ErrorCode;
+
+    use super::Metrics;
+
+    #[test]
+    fn requests_are_counted_by_action_and_code() {
+        let metrics = Metrics::default();
+        metrics.count(Some(Action::SendMessage), None);
+        metrics.count(Some(Action::SendMessage), None);
+        metrics.count(
+            Some(Action::SendMessage),
+            Some(ErrorCode::QueueDoesNotExist),
+        );
+        metrics.count(None, Some(ErrorCode::UnknownOperation));
+        let mut page = String::new();
+        metrics.write_requests(&mut page);
+        let expected = "\
+# HELP hikyaku_requests_total Answered requests by action and error code.
+# TYPE hikyaku_requests_total counter
+hikyaku_requests_total{action=\"SendMessage\",code=\"OK\"} 2
+hikyaku_requests_total{action=\"SendMessage\",code=\"QueueDoesNotExist\"} 1
+hikyaku_requests_total{action=\"unknown\",code=\"UnknownOperationException\"} 1
+";
+        assert_eq!(page, expected);
+    }
+
+    #[test]
+    fn an_actions_number_is_its_place() {
+        for (place, action) in Action::ALL.into_iter().enumerate() {
+            assert_eq!(action as usize, place);
+        }
+    }
+}
