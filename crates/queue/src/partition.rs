@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::codec::DecodeError;
 use crate::command::{Command, Operation, decode_head};
 use crate::descriptor::{Descriptor, QueueState};
-use crate::ids::{FIRST_EPOCH, INDEX_LIMIT, PackedName, PartitionId, QueueId};
+use crate::ids::{FIRST_EPOCH, INDEX_LIMIT, PackedName, PartitionId, QueueId, RequestId};
 use crate::operation::{self, Site};
 use crate::reply::{Effects, Outcome, Reply};
 use crate::requests::Requests;
@@ -307,6 +307,12 @@ impl Partition {
     pub fn is_repeatable(&self, queue: QueueId, attempt_id: &str, now: u64) -> bool {
         self.slice(queue)
             .is_some_and(|slice| operation::is_repeatable(slice, attempt_id, now))
+    }
+
+    /// Whether a command with this id was applied and its answer is still kept: a retry is worth
+    /// proposing, whatever else there is to receive.
+    pub fn has_answer(&self, request: RequestId) -> bool {
+        self.requests.contains(request)
     }
 
     /// Whether the slice has as many messages in flight as it may; then it has no candidate, and a

@@ -34,6 +34,10 @@ impl Requests {
         Some(Reply::decode(&answered.reply).expect("we encoded it, or checked it on reading"))
     }
 
+    pub fn contains(&self, id: RequestId) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
     pub fn remember(&mut self, id: RequestId, not_after: u64, reply: &Reply) {
         self.insert(
             id,

@@ -5,8 +5,12 @@
 //! itself, wired from the crates below, which a simulation may call without a process.
 
 pub mod config;
+mod copy;
+mod identity;
 pub mod run;
 mod serve;
+mod storage_metrics;
+mod tcp;
 mod telemetry;
 
 pub use config::{Config, Loaded};

@@ -1,14 +1,65 @@
 //! The node: storage, Raft groups, partitions, router and gateway, wired and stopped in order.
+//!
+//! Start: the client port (so that a taken port is found before anything is opened), the volume and
+//! its identity, the log with its recovery, the replicas, then the front. Stop: the front drains, the
+//! replicas write their last checkpoints, the log gets its closing mark.
 
 use crate::config::Config;
+use crate::copy::SledCopy;
+use crate::identity::{self, IdentityError};
+use crate::storage_metrics;
+use crate::tcp::Tcp;
+use hikyaku_cluster::{
+    Entropy, HostLimits, Node, NodeParts, NodeSettings, StartError, SystemClock, SystemEntropy,
+};
+use hikyaku_gateway::{Gateway, GatewayConfig, GatewayLimits, TcpFront, listen_tcp};
+use hikyaku_raft::{OpenGroupError, Peers, RaftNode};
+use hikyaku_storage::{Catalogue, CatalogueError, Disk, Log, OpenError, RealDisk, Work};
 use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Directory of the catalogue's copy in the volume; may be deleted while the node is down.
+const CATALOGUE_DIR: &str = "catalogue.sled";
 
 /// Why a node could not start, or could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The parts are not connected yet.
-    #[error("the node's parts are not wired yet")]
-    NotWired,
+    /// The client port cannot be opened.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The volume cannot be used; another process may hold it.
+    #[error("cannot use the data directory {}: {source}", path.display())]
+    Volume {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The volume has no usable identity.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The log cannot be opened.
+    #[error(transparent)]
+    Log(#[from] OpenError),
+    /// The catalogue's copy can be neither opened nor built anew.
+    #[error("cannot open the catalogue's copy: {0}")]
+    Catalogue(#[from] CatalogueError),
+    /// The replicas cannot be prepared.
+    #[error(transparent)]
+    Raft(#[from] OpenGroupError),
+    /// The node cannot start.
+    #[error(transparent)]
+    Start(#[from] StartError),
 }
 
 /// Runs a node until `shutdown` completes, then stops it in order.
@@ -16,6 +67,114 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
-    drop((config, shutdown));
-    Err(RunError::NotWired)
+    let address = config.listen;
+    let front = listen_tcp(address)
+        .await
+        .map_err(|source| RunError::Listen { address, source })?;
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+    let disk = open_volume(&config.data_dir)?;
+    let id = identity::of_volume(&*disk, config.cluster.node_id, &*entropy)?;
+    let storage = config.storage.clone();
+    let log = blocking(move || Log::open(disk, storage, Work::Thread)).await?;
+    let directory = config.data_dir.join(CATALOGUE_DIR);
+    let catalogue = blocking(move || Catalogue::open(directory)).await?;
+
+    let settings = node_settings(&config, id);
+    let addresses = settings
+        .founders
+        .iter()
+        .filter(|(node, _)| *node != id)
+        .cloned();
+    let peers = Peers::new(Arc::new(Tcp), addresses);
+    let raft = RaftNode::new(config.raft.clone(), log.clone(), peers, Work::Thread)?;
+    let parts = NodeParts {
+        raft: Arc::new(raft),
+        clock: Arc::new(SystemClock::new()),
+        entropy,
+        catalogue: Arc::new(SledCopy::new(catalogue)),
+    };
+    let node = Node::start(settings, parts).await?;
+    tracing::info!(node = format_args!("{id:x}"), %address, "serving");
+    serve_clients(&config, front, &node, &log, shutdown).await;
+    node.stop().await;
+    log.close().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn open_volume(path: &Path) -> Result<Arc<dyn Disk>, RunError> {
+    let failed = |source| RunError::Volume {
+        path: path.to_owned(),
+        source,
+    };
+    std::fs::create_dir_all(path).map_err(failed)?;
+    Ok(Arc::new(RealDisk::open(path).map_err(failed)?))
+}
+
+fn node_settings(config: &Config, node: u64) -> NodeSettings {
+    let peers = config
+        .cluster
+        .peers
+        .iter()
+        .map(|peer| (peer.node, peer.address.clone()));
+    let mut founders: Vec<(u64, String)> = peers.collect();
+    if founders.is_empty() {
+        founders.push((node, String::new()));
+    }
+    NodeSettings {
+        node,
+        founders,
+        peer_listen: config
+            .cluster
+            .peer_listen
+            .map(|address| address.to_string()),
+        partitions: config.cluster.partitions,
+        limits: HostLimits::default(),
+        memory_bytes: config.limits.memory_bytes,
+        request_budget: Duration::from_millis(config.limits.request_budget_ms),
+    }
+}
+
+/// Answers clients until `shutdown` completes and requests under way are answered.
+async fn serve_clients(
+    config: &Config,
+    front: TcpFront,
+    node: &Arc<Node>,
+    log: &Log,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) {
+    let stop = watch::Sender::new(false);
+    let stopping = stop.subscribe();
+    let log = log.clone();
+    let gateway = Gateway::new(Arc::clone(node), gateway_config(config)).with_metrics(Arc::new(
+        move |page| storage_metrics::write(&log.stats(), page),
+    ));
+    let serving = Arc::new(gateway).serve(front, stopping);
+    let ask = async move {
+        shutdown.await;
+        stop.send_replace(true);
+    };
+    tokio::join!(serving, ask);
+}
+
+fn gateway_config(config: &Config) -> GatewayConfig {
+    GatewayConfig {
+        public_url: config.public_url.clone(),
+        region: config.region.clone(),
+        limits: GatewayLimits {
+            connections: config.limits.connections,
+            request_bytes: config.limits.request_bytes,
+            header_bytes: config.limits.header_bytes,
+            header_fields: config.limits.header_fields,
+            read_timeout: Duration::from_millis(config.limits.read_timeout_ms),
+            ..GatewayLimits::default()
+        },
+    }
+}
+
+async fn blocking<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(job).await {
+        Ok(result) => result,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
 }

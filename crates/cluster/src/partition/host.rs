@@ -248,20 +248,28 @@ impl Host {
         }
     }
 
-    /// Proposes a receive that may find something; the others wait or are answered without an entry.
+    /// Proposes a receive that may find something, or that has an answer already; the others wait or
+    /// are answered without an entry.
     fn admit_receive(&mut self, call: Call) {
         let now_ms = self.now_ms();
         let queue = call.command.queue;
-        let (candidate, exact) = self.group.with_machine(|machine| {
-            let limited = machine.0.is_over_in_flight_limit(queue, now_ms);
-            (
-                machine.0.has_candidate(queue, now_ms),
-                machine.0.is_gone(queue) || limited,
-            )
+        let (candidate, at_once) = self.group.with_machine(|machine| {
+            let machine = &machine.0;
+            let again = match &call.command.operation {
+                Operation::Receive { attempt_id: Some(attempt_id), .. } => {
+                    machine.is_repeatable(queue, attempt_id, now_ms)
+                }
+                _ => false,
+            };
+            let at_once = again
+                || machine.has_answer(call.command.request_id)
+                || machine.is_gone(queue)
+                || (call.wait_until.is_none() && machine.is_over_in_flight_limit(queue, now_ms));
+            (machine.has_candidate(queue, now_ms), at_once)
         });
         // Polls that came before are served before.
         let first_in_line = !self.parking.knows(queue) || call.wait_until.is_none();
-        if exact || (candidate && first_in_line) {
+        if at_once || (candidate && first_in_line) {
             self.waiting.push_back(call);
             return;
         }
