@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Bound;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use futures_util::future::BoxFuture;
 use hikyaku_metadata::{Changes, ClusterRecord, QueueRecord, TenantId};
@@ -20,6 +20,9 @@ use crate::machines::MetadataMachine;
 /// Key of the cluster's record in the store; queues are under `q` and their id.
 const CLUSTER_KEY: &[u8] = b"c";
 
+/// Keys and values.
+pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// What is written to the store at once.
 pub struct CopyUpdate {
     /// Forget everything first.
@@ -27,7 +30,7 @@ pub struct CopyUpdate {
     /// The revision after this update.
     pub revision: u64,
     /// Records to write.
-    pub puts: Vec<(Vec<u8>, Vec<u8>)>,
+    pub puts: Pairs,
     /// Keys to remove.
     pub deletes: Vec<Vec<u8>>,
 }
@@ -35,7 +38,7 @@ pub struct CopyUpdate {
 /// A node-local store of pairs that may vanish at any time.
 pub trait CatalogueCopy: Send + Sync + 'static {
     /// The revision and all pairs; 0 and nothing when the store is new.
-    fn load(&self) -> io::Result<(u64, Vec<(Vec<u8>, Vec<u8>)>)>;
+    fn load(&self) -> io::Result<(u64, Pairs)>;
 
     /// Writes an update. It need not be durable at once, but must be whole.
     fn apply(&self, update: CopyUpdate) -> BoxFuture<'static, io::Result<()>>;
@@ -263,29 +266,35 @@ fn load(store: &dyn CatalogueCopy) -> io::Result<State> {
 
 /// A copy in memory, for simulations and for nodes that keep nothing.
 #[derive(Default)]
-pub struct MemoryCopy(Arc<std::sync::Mutex<(u64, BTreeMap<Vec<u8>, Vec<u8>>)>>);
+pub struct MemoryCopy(Mutex<Held>);
+
+#[derive(Default)]
+struct Held {
+    revision: u64,
+    pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+}
 
 impl CatalogueCopy for MemoryCopy {
-    fn load(&self) -> io::Result<(u64, Vec<(Vec<u8>, Vec<u8>)>)> {
-        let copy = self.0.lock().expect("no panic happens under this lock");
-        let pairs = copy
-            .1
+    fn load(&self) -> io::Result<(u64, Pairs)> {
+        let held = self.0.lock().expect("no panic happens under this lock");
+        let pairs = held
+            .pairs
             .iter()
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
-        Ok((copy.0, pairs))
+        Ok((held.revision, pairs))
     }
 
     fn apply(&self, update: CopyUpdate) -> BoxFuture<'static, io::Result<()>> {
-        let mut copy = self.0.lock().expect("no panic happens under this lock");
+        let mut held = self.0.lock().expect("no panic happens under this lock");
         if update.replace_all {
-            copy.1.clear();
+            held.pairs.clear();
         }
-        copy.0 = update.revision;
+        held.revision = update.revision;
         for key in update.deletes {
-            copy.1.remove(&key);
+            held.pairs.remove(&key);
         }
-        copy.1.extend(update.puts);
+        held.pairs.extend(update.puts);
         Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -24,7 +24,7 @@ mod ports;
 mod queues;
 mod router;
 
-pub use catalogue::{Catalogue, CatalogueCopy, CopyUpdate, MemoryCopy};
+pub use catalogue::{Catalogue, CatalogueCopy, CopyUpdate, MemoryCopy, Pairs};
 pub use control::{ControlPlane, ControlUnavailable};
 pub use messages::{HandleError, Outgoing, ReceiveError, ReceiveRequest, Received};
 pub use node::{Node, NodeParts, NodeSettings, StartError};

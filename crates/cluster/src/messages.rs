@@ -152,7 +152,7 @@ impl Node {
     ) -> Vec<Result<(), HandleError<DeleteError>>> {
         let (mut results, by_partition) = self.open_handles(queue, handles);
         for (partition, opened) in by_partition {
-            let handles = opened.iter().map(|(_, handle)| handle.clone()).collect();
+            let handles = opened.iter().map(|(_, handle)| *handle).collect();
             let operation = Operation::Delete { handles };
             let routed = self
                 .run(queue, partition, operation, Vec::new(), Duration::ZERO)
@@ -182,7 +182,7 @@ impl Node {
             let changes = opened
                 .iter()
                 .map(|(position, handle)| VisibilityChange {
-                    handle: handle.clone(),
+                    handle: *handle,
                     timeout_ms: changes[*position].1,
                 })
                 .collect();

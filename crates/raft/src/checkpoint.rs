@@ -17,7 +17,7 @@ use tonic::Status;
 
 use crate::codec;
 use crate::log_store::on_disk;
-use crate::state_machine::SnapshotData;
+use crate::state_machine::{ReceivedSnapshot, SnapshotData};
 use crate::types::{CommittedLeaderId, Placement, Vote};
 
 /// Chunks read ahead of the connection.
@@ -185,10 +185,10 @@ pub async fn receive(
                     .encode_to_vec()
                     .into();
                 let checkpoint = checkpoint_of(log_id(last), meta, state);
-                return Ok(SnapshotData::Received {
+                return Ok(SnapshotData::Received(Box::new(ReceivedSnapshot {
                     install,
                     checkpoint,
-                });
+                })));
             }
             Some(Part::Manifest(_)) => {
                 return Err(Status::invalid_argument("a second manifest"));

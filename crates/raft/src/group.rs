@@ -78,10 +78,6 @@ pub struct GroupCore {
 }
 
 impl GroupCore {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the parts of a group, each made by node.rs"
-    )]
     pub fn new(
         id: u64,
         replica: u64,

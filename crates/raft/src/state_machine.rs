@@ -205,10 +205,13 @@ pub enum SnapshotData {
     /// The state before the first entry.
     Empty,
     /// Received: its bodies are already durable here, the checkpoint is not yet in force.
-    Received {
-        install: Install,
-        checkpoint: Checkpoint,
-    },
+    Received(Box<ReceivedSnapshot>),
+}
+
+/// A snapshot whose bodies are here.
+pub struct ReceivedSnapshot {
+    pub install: Install,
+    pub checkpoint: Checkpoint,
 }
 
 type MachineSnapshot = Snapshot<CommittedLeaderId, u64, Placement, SnapshotData>;
@@ -253,10 +256,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         on_disk(self.work, move || {
             let (install, checkpoint) = match snapshot {
                 SnapshotData::Empty => return machine.reset(None),
-                SnapshotData::Received {
-                    install,
-                    checkpoint,
-                } => (install, checkpoint),
+                SnapshotData::Received(received) => (received.install, received.checkpoint),
                 SnapshotData::Pinned(pin) => copy_bodies(&pin, &log)?,
             };
             install

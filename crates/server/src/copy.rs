@@ -3,7 +3,7 @@
 //! sled waits for the disk, so every write runs on the blocking pool.
 
 use futures_util::future::BoxFuture;
-use hikyaku_cluster::{CatalogueCopy, CopyUpdate};
+use hikyaku_cluster::{CatalogueCopy, CopyUpdate, Pairs};
 use hikyaku_storage::CatalogueStore;
 use std::io;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ impl<S: CatalogueStore + 'static> SledCopy<S> {
 }
 
 impl<S: CatalogueStore + 'static> CatalogueCopy for SledCopy<S> {
-    fn load(&self) -> io::Result<(u64, Vec<(Vec<u8>, Vec<u8>)>)> {
+    fn load(&self) -> io::Result<(u64, Pairs)> {
         let revision = self.0.revision().map_err(io::Error::other)?;
         Ok((revision, self.0.load().map_err(io::Error::other)?))
     }

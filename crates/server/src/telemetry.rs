@@ -5,7 +5,7 @@
 use crate::config::{LogFormat, LogOutput};
 use std::io::{IsTerminal, stderr};
 use tracing::Subscriber;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::{self, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
@@ -39,8 +39,11 @@ where
         }
         LogFormat::Text => fmt::layer().with_ansi(colours).with_writer(writer).boxed(),
     };
+    // openraft tells every step of an election as information; ours say who leads.
+    let library = output.level.default.min(LevelFilter::WARN);
     let filter = Targets::new()
         .with_default(output.level.default)
+        .with_target("openraft", library)
         .with_targets(output.level.modules.iter().cloned());
     Registry::default().with(lines.with_filter(filter))
 }

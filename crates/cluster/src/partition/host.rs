@@ -256,9 +256,10 @@ impl Host {
         let (candidate, at_once) = self.group.with_machine(|machine| {
             let machine = &machine.0;
             let again = match &call.command.operation {
-                Operation::Receive { attempt_id: Some(attempt_id), .. } => {
-                    machine.is_repeatable(queue, attempt_id, now_ms)
-                }
+                Operation::Receive {
+                    attempt_id: Some(attempt_id),
+                    ..
+                } => machine.is_repeatable(queue, attempt_id, now_ms),
                 _ => false,
             };
             let at_once = again

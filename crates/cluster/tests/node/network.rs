@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, StreamExt};
@@ -22,22 +22,26 @@ struct Hub {
 }
 
 impl Wires {
+    fn hub(&self) -> MutexGuard<'_, Hub> {
+        self.0.lock().expect("no panic happens under this lock")
+    }
+
     /// Nobody reaches `address` any more; connections that stand go on.
     pub fn unplug(&self, address: &str) {
-        let mut hub = self.0.lock().unwrap();
+        let mut hub = self.hub();
         hub.listeners.remove(address);
         hub.cut.insert(address.to_owned());
     }
 
     /// `address` can be reached again once somebody listens.
     pub fn plug(&self, address: &str) {
-        self.0.lock().unwrap().cut.remove(address);
+        self.hub().cut.remove(address);
     }
 }
 
 impl Net for Wires {
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<BoxedStream>> {
-        let hub = self.0.lock().unwrap();
+        let hub = self.hub();
         let listener = hub
             .listeners
             .get(&address)
@@ -60,7 +64,7 @@ impl Net for Wires {
         address: String,
     ) -> BoxFuture<'static, io::Result<BoxStream<'static, io::Result<BoxedStream>>>> {
         let (sender, receiver) = mpsc::channel(16);
-        self.0.lock().unwrap().listeners.insert(address, sender);
+        self.hub().listeners.insert(address, sender);
         let incoming = futures_util::stream::unfold(receiver, |mut receiver| async move {
             let stream = receiver.recv().await?;
             Some((Ok(stream), receiver))
