@@ -6,6 +6,7 @@
 use crate::engine::{Engine, lock};
 use crate::types::Work;
 use crate::writer::Step;
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +15,9 @@ use tokio::sync::oneshot;
 
 /// How long someone waits who waits for a signal only.
 const LONG: Duration = Duration::from_secs(3600);
+
+/// The shortest pause of the compactor.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// The running writer and reclaimer.
 pub(crate) struct Drivers {
@@ -157,12 +161,15 @@ async fn write_task(engine: &Engine) {
 
 fn reclaim_loop(engine: &Engine) {
     let rate = engine.config.compaction_bytes_per_second;
+    // Small sleeps are imprecise: bytes are gathered until they are worth one.
+    let owed = Cell::new(0);
     let pace = |bytes: u64| {
+        owed.set(owed.get() + bytes);
+        let pause = Duration::from_nanos(owed.get().saturating_mul(1_000_000_000) / rate);
         // A full disk is no time to be polite.
-        if engine.room.load(Ordering::Acquire) {
-            std::thread::sleep(Duration::from_nanos(
-                bytes.saturating_mul(1_000_000_000) / rate,
-            ));
+        if pause >= PAUSE && engine.room.load(Ordering::Acquire) {
+            owed.set(0);
+            std::thread::sleep(pause);
         }
     };
     let interval = Duration::from_millis(engine.config.reclaim_interval_ms);

@@ -32,13 +32,20 @@ const FRAMING: u64 = 80;
 /// A group's floor: entries up to the index may go but for what the checkpoint names.
 pub(crate) type Floor = Option<(u64, LogId)>;
 
+/// Of the entries up to an index, at most so many bodies are live.
+#[derive(Clone, Copy)]
+struct Bound {
+    upto: u64,
+    bodies: u64,
+}
+
 /// The reclaimer's own state.
 #[derive(Default)]
 pub(crate) struct Reclaimer {
     /// The floors that the estimates were made for.
     floors: BTreeMap<GroupId, Floor>,
-    /// At most so many bodies at or below the floor are live.
-    live: BTreeMap<(u64, GroupId), u64>,
+    /// Upper bounds of what is live.
+    live: BTreeMap<(u64, GroupId), Bound>,
     /// Cold segments whose estimate is a guess, to be counted.
     guessed: BTreeSet<u64>,
     /// Segments that cannot be copied: something in them is damaged.
@@ -69,18 +76,20 @@ impl Reclaimer {
     fn pass(&mut self, engine: &Engine, pace: &dyn Fn(u64)) -> io::Result<bool> {
         save_footers(engine)?;
         remove_obsolete(engine)?;
-        self.renew_estimates(engine)?;
-        let dead = self.dead_segments(engine);
-        let freed = !dead.is_empty();
-        self.free(engine, dead)?;
-        let compacted = self.compact(engine, pace)?;
+        let segments = self.renew_estimates(engine)?;
+        let (dead, others) = segments
+            .into_iter()
+            .partition(|segment| self.is_dead(segment));
+        let freed = self.free(engine, dead)?;
+        let compacted = self.compact(engine, others, pace)?;
         drain(engine)?;
         refill(engine)?;
         Ok(freed || compacted)
     }
 
-    /// Recounts the groups whose floor moved.
-    fn renew_estimates(&mut self, engine: &Engine) -> io::Result<()> {
+    /// Recounts the groups whose floor moved, and returns the sealed segments, oldest first. Both
+    /// are of one moment: a floor says nothing about segments that were sealed after it was taken.
+    fn renew_estimates(&mut self, engine: &Engine) -> io::Result<Vec<Arc<Segment>>> {
         let (floors, segments) = {
             let state = engine.state();
             let floors: BTreeMap<GroupId, Floor> = state
@@ -106,32 +115,35 @@ impl Reclaimer {
             }
         }
         self.floors = floors;
-        self.count_exactly(engine, &segments)
+        self.count_exactly(engine, &segments)?;
+        Ok(segments)
     }
 
     fn estimate(&mut self, segment: &Segment, group: GroupId, floor: u64, live: &LiveSet) {
         let Some(span) = segment.spans.get(&group).filter(|span| span.low <= floor) else {
             return;
         };
-        let in_range = live.count(span.low, span.high.min(floor));
-        let before = self
-            .live
-            .get(&(segment.epoch(), group))
-            .copied()
-            .unwrap_or(span.bodies);
+        let upto = span.high.min(floor);
+        let mut bodies = live.count(span.low, upto);
         // Other cold segments may hold the bodies that were counted here.
-        if segment.heat == Heat::Cold && in_range > 0 {
+        if segment.heat == Heat::Cold && bodies > 0 {
             self.guessed.insert(segment.epoch());
         }
+        // What was dead stays dead, but only as far as it was looked at.
+        let before = self.live.get(&(segment.epoch(), group));
+        if let Some(before) = before.filter(|before| before.upto == upto) {
+            bodies = bodies.min(before.bodies);
+        }
+        let bodies = bodies.min(span.bodies);
         self.live
-            .insert((segment.epoch(), group), in_range.min(before));
+            .insert((segment.epoch(), group), Bound { upto, bodies });
     }
 
     fn count_exactly(&mut self, engine: &Engine, segments: &[Arc<Segment>]) -> io::Result<()> {
         let epochs: Vec<u64> = self.guessed.iter().copied().take(EXACT_PER_RUN).collect();
         for segment in segments.iter().filter(|s| epochs.contains(&s.epoch())) {
             self.guessed.remove(&segment.epoch());
-            for group in segment.spans.keys() {
+            for (group, span) in &segment.spans {
                 let policy = self.policy(engine, *group)?;
                 let Policy::Judge { floor, .. } = &policy else {
                     continue;
@@ -141,10 +153,14 @@ impl Reclaimer {
                 };
                 let below = section.all().unwrap_or_default();
                 let below = below.iter().filter(|at| at.id.index <= *floor);
-                let live = below
+                let bodies = below
                     .map(|at| policy.surviving_bodies(at).len() as u64)
                     .sum();
-                self.live.insert((segment.epoch(), *group), live);
+                let bound = Bound {
+                    upto: span.high.min(*floor),
+                    bodies,
+                };
+                self.live.insert((segment.epoch(), *group), bound);
             }
         }
         Ok(())
@@ -175,8 +191,9 @@ impl Reclaimer {
                 None => continue,
                 Some(None) => span.bytes,
                 Some(Some((floor, _))) => {
-                    let live = self.live.get(&(segment.epoch(), *group)).copied();
-                    let live = live.unwrap_or(if span.low > *floor { 0 } else { span.bodies });
+                    let bound = self.live.get(&(segment.epoch(), *group));
+                    let unknown = if span.low > *floor { 0 } else { span.bodies };
+                    let live = bound.map_or(unknown, |bound| bound.bodies);
                     if span.high <= *floor && live == 0 {
                         continue;
                     }
@@ -189,23 +206,15 @@ impl Reclaimer {
         needed
     }
 
-    fn dead_segments(&self, engine: &Engine) -> Vec<Arc<Segment>> {
-        let state = engine.state();
-        // A segment whose footer has holes may hold what nobody knows of.
-        let movable = state
-            .sealed
-            .values()
-            .filter(|segment| !segment.footer.damaged);
-        movable
-            .filter(|segment| self.needed(segment).is_none())
-            .cloned()
-            .collect()
+    /// A segment whose footer has holes may hold what nobody knows of: it is not dead.
+    fn is_dead(&self, segment: &Segment) -> bool {
+        !segment.footer.damaged && self.needed(segment).is_none()
     }
 
     /// Takes segments out of the log. Their files follow when the last reader lets go.
-    fn free(&mut self, engine: &Engine, segments: Vec<Arc<Segment>>) -> io::Result<()> {
+    fn free(&mut self, engine: &Engine, segments: Vec<Arc<Segment>>) -> io::Result<bool> {
         if segments.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         {
             let mut state = engine.state();
@@ -221,12 +230,17 @@ impl Reclaimer {
         engine.disk().sync_dir(LOG_DIR)?;
         engine.counters.segments_freed.add(draining.len() as u64);
         engine.state().draining.extend(draining);
-        Ok(())
+        Ok(true)
     }
 
     /// Copies the survivors of sparse segments together and frees the segments.
-    fn compact(&mut self, engine: &Engine, pace: &dyn Fn(u64)) -> io::Result<bool> {
-        let victims = self.victims(engine);
+    fn compact(
+        &mut self,
+        engine: &Engine,
+        segments: Vec<Arc<Segment>>,
+        pace: &dyn Fn(u64),
+    ) -> io::Result<bool> {
+        let victims = self.victims(engine, segments);
         if victims.is_empty() {
             return Ok(false);
         }
@@ -258,11 +272,10 @@ impl Reclaimer {
     }
 
     /// The oldest sparse segments whose survivors fit one new segment, if that is worth it.
-    fn victims(&self, engine: &Engine) -> Vec<Arc<Segment>> {
+    fn victims(&self, engine: &Engine, sealed: Vec<Arc<Segment>>) -> Vec<Arc<Segment>> {
         let whole = engine.config.segment_bytes;
         let small = |s: &Segment| s.heat == Heat::Cold && s.end < whole / 4;
         let size = |s: &Segment| if s.end < whole / 4 * 3 { s.end } else { whole };
-        let sealed: Vec<Arc<Segment>> = engine.state().sealed.values().cloned().collect();
         let (mut victims, mut needed, mut sizes, mut smalls) = (Vec::new(), 0, 0, 0);
         for segment in sealed {
             if self.unmovable.contains(&segment.epoch()) || segment.footer.damaged {

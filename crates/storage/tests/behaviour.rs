@@ -80,6 +80,7 @@ stories! {
     a_pin_holds_its_checkpoint
     reclaim_frees_what_no_checkpoint_names
     compaction_keeps_live_bodies_and_unpurged_entries
+    a_floor_that_moves_through_a_segment_frees_nothing_live
     an_installed_snapshot_replaces_the_log
     a_forgotten_group_is_gone
     a_group_can_come_back_after_it_was_forgotten
@@ -422,6 +423,26 @@ fn compaction_keeps_live_bodies_and_unpurged_entries(place: &dyn Place) {
     let entries = group.read_entries(0..1000, usize::MAX).unwrap();
     assert_eq!(entries.first().map(|entry| entry.id.index), Some(381));
     assert_eq!(entries.len(), 19);
+    close(log);
+}
+
+/// What was dead below the old floor says nothing about what lies between it and the new one.
+fn a_floor_that_moves_through_a_segment_frees_nothing_live(place: &dyn Place) {
+    let log = open(place);
+    let group = log.group(GROUP);
+    durable(|done| group.append((0..60).map(|index| entry(1, index, &[2000])).collect(), done));
+    for floor in [10, 59] {
+        for at in [floor - 1, floor] {
+            let live = checkpoint(id(1, at), &[(15, 0), (40, 0)]);
+            group.write_checkpoint(live).unwrap();
+        }
+        let oldest = group.checkpoint_ids()[0];
+        durable(|done| group.purge(oldest, done));
+        log.reclaim();
+    }
+    for index in [15, 40] {
+        assert_eq!(group.read_body(id(1, index), 0).unwrap(), body(index, 0, 2000));
+    }
     close(log);
 }
 

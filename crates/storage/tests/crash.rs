@@ -3,8 +3,6 @@
 //! Whatever was acknowledged is there afterwards; what was not is there whole, in order, or not at
 //! all; what a kept checkpoint names is readable; and the log can be used on.
 
-#![expect(clippy::unwrap_used, reason = "a step that fails fails its test")]
-
 mod common;
 
 use common::model::History;
