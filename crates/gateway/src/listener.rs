@@ -37,7 +37,9 @@ impl Listener for TcpFront {
     async fn accept(&mut self) -> io::Result<TcpStream> {
         let (stream, _) = self.0.accept().await?;
         // An answer is written at once; waiting for more to send would only delay it.
-        stream.set_nodelay(true)?;
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection ended before it was served");
+        }
         Ok(stream)
     }
 }

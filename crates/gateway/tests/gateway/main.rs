@@ -1,0 +1,8 @@
+//! The front over a node of its own, a simulated disk and streams in memory: what a client sees.
+
+#![expect(clippy::unwrap_used, reason = "a refused unwrap is how a test fails")]
+
+mod harness;
+mod messages;
+mod queues;
+mod serving;
