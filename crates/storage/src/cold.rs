@@ -7,8 +7,10 @@
 use crate::codec::{Reader, put_u32, put_u64};
 use crate::disk::write_at;
 use crate::files::{Claim, Files, Spare};
-use crate::footer::{BodyAt, EntryAt, Footer, Sections};
-use crate::record::{Kind, Record, RecordView, RoundBuilder, Tag};
+use crate::footer::{Footer, Sections};
+use crate::record::{Kind, Record, RecordView, Tag};
+use crate::round::RoundBuilder;
+use crate::section::{BodyAt, EntryAt};
 use crate::segment::{FIRST_ROUND, Heat, Segment, SegmentHeader};
 use crate::types::{Entry, GroupId, LogId};
 use bytes::Bytes;

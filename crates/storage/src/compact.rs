@@ -6,10 +6,10 @@
 use crate::cold::ColdWriter;
 use crate::disk::{is_full, read_exact_at};
 use crate::engine::Engine;
-use crate::footer::{BodyAt, EntryAt};
 use crate::live::LiveSet;
 use crate::markers::leader_at;
 use crate::reader::read_entry_at;
+use crate::section::{BodyAt, EntryAt};
 use crate::segment::Segment;
 use crate::types::{GroupId, LeaderId, LogId};
 use bytes::Bytes;

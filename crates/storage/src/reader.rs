@@ -7,9 +7,10 @@
 use crate::disk::{DiskFile, read_exact_at};
 use crate::engine::Engine;
 use crate::error::ReadError;
-use crate::footer::{EntryAt, Footer, Section};
+use crate::footer::Footer;
 use crate::record::{Kind, RecordView, Tag};
 use crate::scan;
+use crate::section::{EntryAt, Section};
 use crate::segment::{FIRST_ROUND, Segment};
 use crate::types::{Entry, GroupId, LogId};
 use bytes::Bytes;

@@ -15,7 +15,8 @@ use crate::engine::{Active, Group, State};
 use crate::error::OpenError;
 use crate::files::{Claim, Files, Spare};
 use crate::footer::{Footer, Sections};
-use crate::record::{Kind, RoundHeader, SECTOR};
+use crate::record::Kind;
+use crate::round::{RoundHeader, SECTOR};
 use crate::scan::{self, Found, Rounds};
 use crate::segment::{
     FIRST_ROUND, HeaderError, Heat, LOG_DIR, Named, Segment, SegmentHeader, VERSION, footer_path,

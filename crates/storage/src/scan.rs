@@ -4,8 +4,10 @@
 //! header the next good one is looked for, sector by sector.
 
 use crate::cold::replaced_epochs;
-use crate::footer::{BodyAt, EntryAt, Sections};
-use crate::record::{Kind, ROUND_HEADER, RecordView, RoundHeader, SECTOR, Tag};
+use crate::footer::Sections;
+use crate::record::{Kind, RecordView, Tag};
+use crate::round::{ROUND_HEADER, RoundHeader, SECTOR};
+use crate::section::{BodyAt, EntryAt};
 use bytes::Bytes;
 
 /// The rounds found in a stretch of a segment.

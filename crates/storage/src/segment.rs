@@ -12,8 +12,10 @@
 
 use crate::codec::{Reader, put_u32, put_u64};
 use crate::disk::{Disk, DiskFile, read_exact_at};
-use crate::footer::{Footer, Section, Span};
-use crate::record::{SECTOR, Tag};
+use crate::footer::Footer;
+use crate::record::Tag;
+use crate::round::SECTOR;
+use crate::section::{Section, Span};
 use crate::types::GroupId;
 use bytes::Bytes;
 use std::collections::BTreeMap;

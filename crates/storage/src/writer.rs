@@ -9,9 +9,11 @@
 use crate::disk::{DiskFile, is_full, write_at};
 use crate::engine::{Active, Change, Engine, Pending, State};
 use crate::files::{Claim, Files, Spare};
-use crate::footer::{BodyAt, EntryAt, Footer, Sections};
+use crate::footer::{Footer, Sections};
 use crate::markers::Markers;
-use crate::record::{Kind, Record, Round, RoundBuilder, SECTOR, Tag};
+use crate::record::{Kind, Record, Tag};
+use crate::round::{Round, RoundBuilder, SECTOR};
+use crate::section::{BodyAt, EntryAt};
 use crate::segment::{FIRST_ROUND, Heat, Segment, SegmentHeader};
 use crate::types::{Done, Entry, GroupId, LogId};
 use bytes::Bytes;

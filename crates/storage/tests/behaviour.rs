@@ -430,7 +430,12 @@ fn compaction_keeps_live_bodies_and_unpurged_entries(place: &dyn Place) {
 fn a_floor_that_moves_through_a_segment_frees_nothing_live(place: &dyn Place) {
     let log = open(place);
     let group = log.group(GROUP);
-    durable(|done| group.append((0..60).map(|index| entry(1, index, &[2000])).collect(), done));
+    durable(|done| {
+        group.append(
+            (0..60).map(|index| entry(1, index, &[2000])).collect(),
+            done,
+        )
+    });
     for floor in [10, 59] {
         for at in [floor - 1, floor] {
             let live = checkpoint(id(1, at), &[(15, 0), (40, 0)]);
@@ -441,7 +446,10 @@ fn a_floor_that_moves_through_a_segment_frees_nothing_live(place: &dyn Place) {
         log.reclaim();
     }
     for index in [15, 40] {
-        assert_eq!(group.read_body(id(1, index), 0).unwrap(), body(index, 0, 2000));
+        assert_eq!(
+            group.read_body(id(1, index), 0).unwrap(),
+            body(index, 0, 2000)
+        );
     }
     close(log);
 }

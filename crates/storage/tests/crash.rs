@@ -41,7 +41,7 @@ fn changes(seed: u64) -> u64 {
     assert_eq!(history.check(&sim), history.states.len() - 1);
     let stats = sim.log.stats();
     assert!(
-        stats.segments_freed > 1 && stats.bytes_compacted > 0,
+        stats.segments_freed > 0 && stats.bytes_compacted > 0,
         "nothing to see: {stats:?}"
     );
     sim.disk.mutations()

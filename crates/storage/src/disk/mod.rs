@@ -9,6 +9,7 @@
 
 mod real;
 mod sim;
+mod sim_state;
 
 pub use real::RealDisk;
 pub use sim::{CrashKind, Fault, Operation, SimDisk};

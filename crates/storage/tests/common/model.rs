@@ -203,7 +203,7 @@ impl History {
         self.submitted(state, receiver);
     }
 
-    /// Deletes most of what is live and writes a checkpoint at the end of the log.
+    /// Deletes most of what is live and writes a checkpoint, at the end of the log or before it.
     fn checkpoint(&mut self, sim: &Sim) {
         let group = self.pick();
         let Some(last) = self.now().get(&group).and_then(|model| model.last) else {
@@ -211,9 +211,27 @@ impl History {
         };
         let random = &mut self.random;
         let machine = self.machines.get_mut(&group).unwrap();
-        machine.live.retain(|_| random.below(4) == 0);
-        let checkpoint = checkpoint_of(last, &machine.live, machine.leaders.clone());
-        machine.checkpoints.push((last, machine.live.clone()));
+        let floor = machine.checkpoints.last().map_or(0, |(at, _)| at.index);
+        let back = random.below(2) * random.below(last.index - floor + 1);
+        let index = last.index - back;
+        let leader = machine
+            .leaders
+            .iter()
+            .rfind(|(first, _)| *first <= index)
+            .unwrap()
+            .1;
+        let at = LogId { leader, index };
+        machine
+            .live
+            .retain(|(of, _)| *of > index || random.below(4) == 0);
+        let live: BTreeSet<(u64, u32)> = machine
+            .live
+            .iter()
+            .filter(|(of, _)| *of <= index)
+            .copied()
+            .collect();
+        let checkpoint = checkpoint_of(at, &live, machine.leaders.clone());
+        machine.checkpoints.push((at, live));
         if sim.log.group(group).write_checkpoint(checkpoint).is_ok() {
             self.written.insert(group, machine.checkpoints.len());
         }
