@@ -20,6 +20,7 @@ pub mod actions;
 pub mod arn;
 pub mod batch;
 pub mod error;
+mod hex;
 pub mod message;
 pub mod quantities;
 pub mod queue_attributes;

@@ -6,9 +6,16 @@
 use serde::Serialize;
 
 use crate::error::{ErrorCode, Fault, SqsError};
+use crate::hex::HexText;
 
 /// The content type of the JSON dialect, in both directions.
 pub const JSON_CONTENT_TYPE: &str = "application/x-amz-json-1.0";
+
+/// The id of a request, as `x-amzn-RequestId` carries it.
+#[must_use]
+pub fn request_id(random: [u8; 16]) -> String {
+    HexText::uuid(&random).to_string()
+}
 
 /// A complete answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use md5::{Digest, Md5};
 use serde::{Serialize, Serializer};
 
 use super::attributes::{AttributeValue, MessageAttribute};
+use crate::hex::HexText;
 
 /// The kind of value of types `String` and `Number`.
 const TEXT_KIND: u8 = 1;
@@ -21,13 +22,13 @@ pub struct Md5Hex([u8; 16]);
 
 impl fmt::Display for Md5Hex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(HexText::plain(&self.0).as_str())
     }
 }
 
 impl Serialize for Md5Hex {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(HexText::plain(&self.0).as_str())
     }
 }
 

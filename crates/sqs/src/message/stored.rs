@@ -22,6 +22,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::attributes::{AttributeValue, MessageAttribute, MessageAttributes};
+use crate::hex::HexText;
 
 const VERSION: u8 = 1;
 
@@ -39,19 +40,13 @@ pub struct MessageId(pub [u8; 16]);
 
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, byte) in self.0.iter().enumerate() {
-            if matches!(position, 4 | 6 | 8 | 10) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        f.write_str(HexText::uuid(&self.0).as_str())
     }
 }
 
 impl Serialize for MessageId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(HexText::uuid(&self.0).as_str())
     }
 }
 
