@@ -13,6 +13,7 @@ use hikyaku_sqs::queue_url::{QueueRef, QueueUrl};
 use tokio::sync::watch;
 
 use crate::failure;
+use crate::metrics::Metrics;
 use crate::tenant::Tenant;
 
 /// A request under way.
@@ -25,6 +26,8 @@ pub(crate) struct Call<'a> {
     pub(crate) base_url: &'a str,
     /// The region in ARNs.
     pub(crate) region: &'a str,
+    /// Where entries that failed are counted.
+    pub(crate) metrics: &'a Metrics,
     /// Becomes true when the server is to stop.
     pub(crate) stop: watch::Receiver<bool>,
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use hikyaku_cluster::Node;
 use hikyaku_sqs::action::Action;
 use hikyaku_sqs::error::{ErrorCode, SqsError};
-use hikyaku_sqs::reply::{JSON_CONTENT_TYPE, Reply};
+use hikyaku_sqs::reply::{self, JSON_CONTENT_TYPE, Reply};
 use hikyaku_sqs::request::{Envelope, Request};
 use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use http::request::Parts;
@@ -187,6 +187,7 @@ impl Gateway {
             tenant,
             base_url: &self.base_url(request),
             region: &self.config.region,
+            metrics: &self.metrics,
             stop,
         };
         actions::run(parsed, &call).await
@@ -201,12 +202,16 @@ impl Gateway {
     ) -> Response {
         let request_id = self.request_id();
         let refusal = outcome.as_ref().err().map(|error| error.code);
+        let took = begun.elapsed();
         self.metrics.count(action, refusal);
+        if let Some(action) = action {
+            self.metrics.time(action, took);
+        }
         tracing::debug!(
             action = action.map_or("unknown", Action::name),
             code = refusal.map_or("OK", |code| code.shape().name),
             request_id,
-            ms = begun.elapsed().as_millis(),
+            ms = took.as_millis(),
             "request"
         );
         match outcome {
@@ -216,7 +221,7 @@ impl Gateway {
     }
 
     fn request_id(&self) -> String {
-        crate::ids::hyphenated(&draw_uuid(self.node.entropy()))
+        reply::request_id(draw_uuid(self.node.entropy()))
     }
 
     fn base_url(&self, request: &Parts) -> Cow<'_, str> {

@@ -26,25 +26,11 @@ pub(crate) fn draw_uuid(entropy: &dyn Entropy) -> [u8; 16] {
     drawn.next().expect("one was asked for")
 }
 
-/// Writes an id in the form of a UUID.
-pub(crate) fn hyphenated(id: &[u8; 16]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = String::with_capacity(36);
-    for (position, byte) in id.iter().enumerate() {
-        if matches!(position, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 0xf)]));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use hikyaku_cluster::Entropy;
 
-    use super::{draw_uuid, draw_uuids, hyphenated};
+    use super::{draw_uuid, draw_uuids};
 
     struct Ones;
 
@@ -59,7 +45,6 @@ mod tests {
         let id = draw_uuid(&Ones);
         assert_eq!(id[6] >> 4, 4);
         assert_eq!(id[8] >> 6, 0b10);
-        assert_eq!(hyphenated(&id), "ffffffff-ffff-4fff-bfff-ffffffffffff");
         assert_eq!(draw_uuids(&Ones, 10).count(), 10);
     }
 }

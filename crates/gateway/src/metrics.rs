@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use hikyaku_cluster::Node;
 use hikyaku_sqs::action::Action;
+use hikyaku_sqs::batch::BatchFailure;
 use hikyaku_sqs::error::ErrorCode;
 
 /// Adds metrics of another part of the server to the page, in Prometheus's text format.
@@ -24,7 +26,33 @@ pub(crate) struct Metrics {
     succeeded: [AtomicU64; Action::ALL.len()],
     /// By action and code. Refusals are rare enough for a lock.
     refused: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
+    /// By action and query code, as the entries carry it.
+    failed_entries: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
     connections_refused: AtomicU64,
+    durations: [Durations; Action::ALL.len()],
+}
+
+/// Upper bounds of the duration buckets in microseconds, and as Prometheus writes them: from a round
+/// of the log to the longest poll.
+const BUCKETS: [(u64, &str); 10] = [
+    (1_000, "0.001"),
+    (2_500, "0.0025"),
+    (5_000, "0.005"),
+    (10_000, "0.01"),
+    (25_000, "0.025"),
+    (100_000, "0.1"),
+    (500_000, "0.5"),
+    (2_500_000, "2.5"),
+    (10_000_000, "10"),
+    (25_000_000, "25"),
+];
+
+/// How long one action took, counted in the first bucket that holds it.
+#[derive(Default)]
+struct Durations {
+    buckets: [AtomicU64; BUCKETS.len()],
+    longer: AtomicU64,
+    sum_us: AtomicU64,
 }
 
 impl Metrics {
@@ -43,6 +71,30 @@ impl Metrics {
         }
     }
 
+    /// Counts how long an answer took.
+    pub(crate) fn time(&self, action: Action, took: Duration) {
+        let durations = &self.durations[action as usize];
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BUCKETS.iter().position(|(bound, _)| us <= *bound);
+        let bucket = bucket.map_or(&durations.longer, |place| &durations.buckets[place]);
+        bucket.fetch_add(1, Ordering::Relaxed);
+        durations.sum_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    /// Counts entries of a batch that failed while the batch itself was answered.
+    pub(crate) fn count_failed_entries(&self, action: Action, failed: &[BatchFailure<'_>]) {
+        if failed.is_empty() {
+            return;
+        }
+        let mut counts = self
+            .failed_entries
+            .lock()
+            .expect("no panic under this lock");
+        for failure in failed {
+            *counts.entry((action.name(), failure.code)).or_default() += 1;
+        }
+    }
+
     /// Counts a connection that was closed because there were too many.
     pub(crate) fn count_refused_connection(&self) {
         self.connections_refused.fetch_add(1, Ordering::Relaxed);
@@ -57,6 +109,8 @@ impl Metrics {
     ) -> String {
         let mut page = String::with_capacity(16 << 10);
         self.write_requests(&mut page);
+        self.write_failed_entries(&mut page);
+        self.write_durations(&mut page);
         let refused = self.connections_refused.load(Ordering::Relaxed);
         let simple = [
             (
@@ -127,6 +181,73 @@ impl Metrics {
             );
         }
     }
+
+    fn write_failed_entries(&self, page: &mut String) {
+        let name = "hikyaku_batch_entries_failed_total";
+        family(
+            page,
+            name,
+            "counter",
+            "Entries that failed in batches that were answered, by action and error code.",
+        );
+        let counts = self
+            .failed_entries
+            .lock()
+            .expect("no panic under this lock");
+        for ((action, code), count) in &*counts {
+            line(
+                page,
+                format_args!("{name}{{action=\"{action}\",code=\"{code}\"}} {count}"),
+            );
+        }
+    }
+
+    fn write_durations(&self, page: &mut String) {
+        let name = "hikyaku_request_duration_seconds";
+        family(
+            page,
+            name,
+            "histogram",
+            "From a request's head to its answer, by action; long polls include their wait.",
+        );
+        for action in Action::ALL {
+            self.durations[action as usize].write(page, name, action.name());
+        }
+    }
+}
+
+impl Durations {
+    fn write(&self, page: &mut String, name: &str, action: &str) {
+        let counts = self
+            .buckets
+            .each_ref()
+            .map(|count| count.load(Ordering::Relaxed));
+        let total = counts.iter().sum::<u64>() + self.longer.load(Ordering::Relaxed);
+        if total == 0 {
+            return;
+        }
+        let mut so_far = 0;
+        for ((_, bound), count) in BUCKETS.iter().zip(counts) {
+            so_far += count;
+            line(
+                page,
+                format_args!("{name}_bucket{{action=\"{action}\",le=\"{bound}\"}} {so_far}"),
+            );
+        }
+        line(
+            page,
+            format_args!("{name}_bucket{{action=\"{action}\",le=\"+Inf\"}} {total}"),
+        );
+        let sum = Duration::from_micros(self.sum_us.load(Ordering::Relaxed)).as_secs_f64();
+        line(
+            page,
+            format_args!("{name}_sum{{action=\"{action}\"}} {sum}"),
+        );
+        line(
+            page,
+            format_args!("{name}_count{{action=\"{action}\"}} {total}"),
+        );
+    }
 }
 
 fn write_partitions(page: &mut String, node: &Node) {
@@ -172,6 +293,8 @@ fn line(page: &mut String, line: std::fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use hikyaku_sqs::action::Action;
     use hikyaku_sqs::error::ErrorCode;
 
@@ -197,6 +320,35 @@ hikyaku_requests_total{action=\"SendMessage\",code=\"QueueDoesNotExist\"} 1
 hikyaku_requests_total{action=\"unknown\",code=\"UnknownOperationException\"} 1
 ";
         assert_eq!(page, expected);
+    }
+
+    #[test]
+    fn durations_are_a_cumulative_histogram_in_seconds() {
+        let metrics = Metrics::default();
+        for ms in [1, 3, 30_000] {
+            metrics.time(Action::SendMessage, Duration::from_millis(ms));
+        }
+        let mut page = String::new();
+        metrics.write_durations(&mut page);
+        let name = "hikyaku_request_duration_seconds";
+        for line in [
+            "_bucket{action=\"SendMessage\",le=\"0.001\"} 1",
+            "_bucket{action=\"SendMessage\",le=\"0.0025\"} 1",
+            "_bucket{action=\"SendMessage\",le=\"0.005\"} 2",
+            "_bucket{action=\"SendMessage\",le=\"25\"} 2",
+            "_bucket{action=\"SendMessage\",le=\"+Inf\"} 3",
+            "_sum{action=\"SendMessage\"} 30.004",
+            "_count{action=\"SendMessage\"} 3",
+        ] {
+            assert!(
+                page.contains(&format!("{name}{line}\n")),
+                "no {line} in\n{page}"
+            );
+        }
+        assert!(
+            !page.contains("PurgeQueue"),
+            "what never happened has no series"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `ChangeMessageVisibilityBatch`: up to ten messages in flight get new visibility timeouts.
 
 use hikyaku_cluster::HandleError;
+use hikyaku_sqs::action::Action;
 use hikyaku_sqs::actions::change_message_visibility_batch::{
     ChangeMessageVisibilityBatch, ChangeMessageVisibilityBatchResponse,
 };
@@ -45,5 +46,7 @@ pub(super) async fn run(
             );
         response.push(id, outcome);
     }
+    call.metrics
+        .count_failed_entries(Action::ChangeMessageVisibilityBatch, &response.failed);
     Ok(response.to_json())
 }

@@ -1,6 +1,7 @@
 //! `DeleteMessageBatch`: up to ten received messages are deleted.
 
 use hikyaku_cluster::HandleError;
+use hikyaku_sqs::action::Action;
 use hikyaku_sqs::actions::delete_message_batch::{DeleteMessageBatch, DeleteMessageBatchResponse};
 use hikyaku_sqs::batch::BatchSuccess;
 use hikyaku_sqs::error::SqsError;
@@ -38,5 +39,7 @@ pub(super) async fn run(
             );
         response.push(id, outcome);
     }
+    call.metrics
+        .count_failed_entries(Action::DeleteMessageBatch, &response.failed);
     Ok(response.to_json())
 }

@@ -2,6 +2,7 @@
 
 use hikyaku_metadata::QueueRecord;
 use hikyaku_queue::{SendError, Sent};
+use hikyaku_sqs::action::Action;
 use hikyaku_sqs::actions::send_message_batch::{
     SendMessageBatch, SendMessageBatchResponse, SendMessageBatchSuccess,
 };
@@ -40,6 +41,8 @@ pub(super) async fn run(
         });
         response.push(id, outcome);
     }
+    call.metrics
+        .count_failed_entries(Action::SendMessageBatch, &response.failed);
     Ok(response.to_json())
 }
 

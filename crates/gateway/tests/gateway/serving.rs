@@ -39,12 +39,17 @@ async fn operators_see_life_readiness_and_numbers() {
     client
         .refused("DeleteMessage", json!({ "QueueUrl": url }))
         .await;
+    let entries = json!([{ "Id": "a", "ReceiptHandle": "garbage" }]);
+    let members = json!({ "QueueUrl": url, "Entries": entries });
+    client.act("DeleteMessageBatch", members).await;
     assert_eq!(client.get("/livez").await.status, 200);
     assert_eq!(client.get("/readyz").await.status, 200);
     let page = client.get("/metrics").await.body;
     for line in [
         "hikyaku_requests_total{action=\"CreateQueue\",code=\"OK\"} 1",
         "hikyaku_requests_total{action=\"DeleteMessage\",code=\"MissingRequiredParameterException\"} 1",
+        "hikyaku_batch_entries_failed_total{action=\"DeleteMessageBatch\",code=\"ReceiptHandleIsInvalid\"} 1",
+        "hikyaku_request_duration_seconds_count{action=\"CreateQueue\"} 1",
         "hikyaku_connections 1",
         "hikyaku_queues 1",
         "hikyaku_raft_leader{partition=\"1\"} 1",
