@@ -27,6 +27,9 @@ pub struct Log {
 
 impl Log {
     /// Opens the log on a disk, founding it when the disk is empty. Recovery is done on return.
+    ///
+    /// Blocks. `Work::Task` has to be called within a tokio runtime with its timer enabled. Every
+    /// segment is an open file: raise the limit of open files for large disks.
     pub fn open(disk: Arc<dyn Disk>, config: LogConfig, work: Work) -> Result<Log, OpenError> {
         config.validate()?;
         let Recovered {

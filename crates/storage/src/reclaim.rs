@@ -99,10 +99,12 @@ impl Reclaimer {
                 .collect();
             (floors, state.sealed.values().cloned().collect::<Vec<_>>())
         };
-        self.live
-            .retain(|(epoch, _), _| segments.iter().any(|s| s.epoch() == *epoch));
-        self.guessed
-            .retain(|epoch| segments.iter().any(|s| s.epoch() == *epoch));
+        let epochs: BTreeSet<u64> = segments.iter().map(|segment| segment.epoch()).collect();
+        let epochs: BTreeSet<u64> = segments.iter().map(|segment| segment.epoch()).collect();
+        self.live.retain(|(epoch, _), _| epochs.contains(epoch));
+        self.guessed.retain(|epoch| epochs.contains(epoch));
+        self.unmovable.retain(|epoch| epochs.contains(epoch));
+        self.unmovable.retain(|epoch| epochs.contains(epoch));
         for (group, floor) in &floors {
             if self.floors.get(group) != Some(floor)
                 && let Some((index, oldest)) = floor

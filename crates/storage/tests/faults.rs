@@ -241,6 +241,21 @@ fn a_damaged_or_missing_footer_is_made_anew() {
 }
 
 #[test]
+fn a_damaged_header_of_a_sealed_segment_is_known_from_its_footer() {
+    let sim = filled();
+    let expected = sim.entries(GROUP);
+    let disk = sim.close();
+    let path = hot_segments(&disk)[0].clone();
+    for offset in (0..48).filter(|offset| !(12..16).contains(offset)) {
+        let disk = disk.crash(CrashKind::ProcessDeath);
+        disk.flip_bit(&path, offset, 1);
+        let sim = Sim::open(disk, config());
+        assert_eq!(sim.entries(GROUP), expected, "flip at {offset}");
+        assert_eq!(sim.log.stats().damaged, 1);
+    }
+}
+
+#[test]
 fn damage_below_a_mark_in_the_newest_segment_refuses_to_open() {
     let sim = open();
     for index in 0..10 {

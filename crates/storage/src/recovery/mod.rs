@@ -7,25 +7,25 @@
 //! process died, not the machine), so it is copied into a fresh segment and synced before any group
 //! opens: nothing may be confirmed that a later power cut could take.
 
+mod sealed;
+
 use crate::cache::TailCache;
 use crate::checkpoint;
 use crate::config::LogConfig;
-use crate::disk::{Disk, DiskFile, read_exact_at, read_up_to};
+use crate::disk::{Disk, read_exact_at};
 use crate::engine::{Active, Group, State};
 use crate::error::OpenError;
-use crate::files::{Claim, Files, Spare};
-use crate::footer::{Footer, Sections};
+use crate::files::{Claim, Files};
+use crate::footer::Sections;
 use crate::record::Kind;
-use crate::round::{RoundHeader, SECTOR};
+use crate::round::RoundHeader;
 use crate::scan::{self, Found, Rounds};
-use crate::segment::{
-    FIRST_ROUND, HeaderError, Heat, LOG_DIR, Named, Segment, SegmentHeader, VERSION, footer_path,
-    parse_name, segment_path, spare_path,
-};
+use crate::segment::{FIRST_ROUND, LOG_DIR};
 use crate::types::{Entry, GroupId, LogId};
 use crate::writer::{Persisted, Writer, sealed_segment, start_segment};
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
+use sealed::SegmentFile;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -123,28 +123,6 @@ struct Recovery {
     damaged: u64,
 }
 
-/// A segment file whose header is right.
-struct SegmentFile {
-    heat: Heat,
-    header: SegmentHeader,
-    file: Arc<dyn DiskFile>,
-}
-
-#[derive(Default)]
-struct SegmentFiles(BTreeMap<u64, SegmentFile>);
-
-impl SegmentFiles {
-    fn pop_newest_hot(&mut self) -> Option<SegmentFile> {
-        let hot = self
-            .0
-            .iter()
-            .rev()
-            .find(|(_, segment)| segment.heat == Heat::Hot);
-        let epoch = *hot?.0;
-        self.0.remove(&epoch)
-    }
-}
-
 /// What the newest hot segment said.
 #[derive(Default)]
 struct Tail {
@@ -157,155 +135,6 @@ struct Tail {
 }
 
 impl Recovery {
-    /// Opens all segment files, fills the pool of spares, removes what belongs to nothing.
-    fn open_segments(&mut self) -> Result<SegmentFiles, OpenError> {
-        let mut segments = SegmentFiles::default();
-        let mut footers = BTreeSet::new();
-        for name in self.disk.list(LOG_DIR)? {
-            match parse_name(&name) {
-                Named::Segment(epoch, heat) => {
-                    segments.0.insert(epoch, self.open_segment(epoch, heat)?);
-                    self.files.saw_epoch(epoch);
-                }
-                Named::Footer(epoch) => {
-                    footers.insert(epoch);
-                    self.files.saw_epoch(epoch);
-                }
-                Named::Spare(number) => self.open_spare(number)?,
-                Named::Unknown => tracing::warn!(name, "unknown file in the log directory"),
-            }
-        }
-        for epoch in footers
-            .into_iter()
-            .filter(|epoch| !segments.0.contains_key(epoch))
-        {
-            self.disk.remove(&footer_path(epoch))?;
-        }
-        Ok(segments)
-    }
-
-    fn open_segment(&self, epoch: u64, heat: Heat) -> Result<SegmentFile, OpenError> {
-        let file = self.disk.open(&segment_path(epoch, heat))?;
-        let mut sector = vec![0; SECTOR as usize];
-        read_up_to(&*file, &mut sector, 0)?;
-        match SegmentHeader::parse(&sector) {
-            Ok(header) if header.tag.epoch == epoch => Ok(SegmentFile { heat, header, file }),
-            Ok(_) => Err(damaged(
-                epoch,
-                0,
-                "the header names another segment",
-                Vec::new(),
-            )),
-            Err(HeaderError::Damaged) => Err(damaged(epoch, 0, "the header is bad", Vec::new())),
-            Err(HeaderError::Version(version)) => Err(OpenError::Version {
-                segment: epoch,
-                version,
-                known: VERSION,
-            }),
-        }
-    }
-
-    fn open_spare(&self, number: u64) -> io::Result<()> {
-        self.files.saw_spare(number);
-        let file = self.disk.open(&spare_path(number))?;
-        if file.len()? == self.files.segment_bytes {
-            self.files.give(Spare { number, file });
-            return Ok(());
-        }
-        self.disk.remove(&spare_path(number))
-    }
-
-    fn load_sealed(
-        &mut self,
-        found: &SegmentFiles,
-        newest: Option<&SegmentFile>,
-    ) -> Result<BTreeMap<u64, Arc<Segment>>, OpenError> {
-        // Every hot segment's header says where the one before it ends.
-        let ends: BTreeMap<u64, u64> = found
-            .0
-            .values()
-            .chain(newest)
-            .filter_map(|segment| segment.header.previous)
-            .collect();
-        let mut sealed = BTreeMap::new();
-        for (epoch, segment) in &found.0 {
-            let end = ends.get(epoch).copied();
-            let loaded = match self.load_footer(*epoch, segment, end)? {
-                Some(footer) => Segment::new(segment.heat, segment.file.clone(), footer, None),
-                None => self.rebuild(segment, end)?,
-            };
-            sealed.insert(*epoch, Arc::new(loaded));
-        }
-        Ok(sealed)
-    }
-
-    /// Reads a footer's header; none if it is missing, damaged or of another life.
-    fn load_footer(
-        &self,
-        epoch: u64,
-        segment: &SegmentFile,
-        end: Option<u64>,
-    ) -> io::Result<Option<Footer>> {
-        let file = match self.disk.open(&footer_path(epoch)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let mut start = vec![0; 12];
-        let got = read_up_to(&*file, &mut start, 0)?;
-        let length = file.len()?;
-        let header = Footer::header_len(&start[..got]).filter(|len| *len as u64 <= length);
-        let Some(header) = header else {
-            return Ok(None);
-        };
-        let footer = Footer::parse(&read_exact_at(&*file, header, 0)?);
-        Ok(footer.filter(|footer| {
-            footer.tag == segment.header.tag && end.is_none_or(|end| end == footer.end)
-        }))
-    }
-
-    fn rebuild(&mut self, segment: &SegmentFile, end: Option<u64>) -> io::Result<Segment> {
-        let tag = segment.header.tag;
-        tracing::warn!(
-            segment = tag.epoch,
-            "no usable footer, reading the whole segment"
-        );
-        let length = segment.file.len()?;
-        let bytes = Bytes::from(read_exact_at(&*segment.file, length as usize, 0)?);
-        let content = scan::content(&bytes, tag, FIRST_ROUND, end);
-        self.damaged += u64::from(content.damaged);
-        let footer = Bytes::from(Footer::encode(
-            tag,
-            content.end,
-            content.damaged,
-            &content.replaces,
-            &content.sections,
-        ));
-        let parsed = Footer::parse(&footer).expect("a footer that was just encoded parses");
-        Ok(Segment::new(
-            segment.heat,
-            segment.file.clone(),
-            parsed,
-            Some(footer),
-        ))
-    }
-
-    /// Removes segments that a complete cold segment replaces: the crash came in between.
-    fn remove_replaced(&self, sealed: &mut BTreeMap<u64, Arc<Segment>>) -> io::Result<()> {
-        let replaced: Vec<u64> = sealed
-            .values()
-            .flat_map(|segment| segment.footer.replaces.clone())
-            .collect();
-        for epoch in replaced {
-            if let Some(segment) = sealed.remove(&epoch) {
-                let number = self.files.retire(epoch, segment.heat)?;
-                self.disk.sync_dir(LOG_DIR)?;
-                self.open_spare(number)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Reads the newest hot segment whole.
     fn read_newest(&mut self, newest: &SegmentFile) -> Result<Tail, OpenError> {
         let tag = newest.header.tag;
