@@ -297,6 +297,31 @@ impl Ledger {
         )
     }
 
+    /// How many operations have no answer.
+    pub fn uncertain(&self) -> usize {
+        let sends = self
+            .sends
+            .iter()
+            .filter(|s| s.outcome == Outcome::Info)
+            .count();
+        let receives = self
+            .receives
+            .iter()
+            .filter(|r| r.outcome == Outcome::Info)
+            .count();
+        let deletes = self
+            .deletes
+            .iter()
+            .filter(|d| d.outcome == Outcome::Info)
+            .count();
+        let changes = self
+            .changes
+            .iter()
+            .filter(|c| c.outcome == Outcome::Info)
+            .count();
+        sends + receives + deletes + changes
+    }
+
     /// How many sends were acknowledged.
     pub fn acknowledged_sends(&self) -> usize {
         self.sends
