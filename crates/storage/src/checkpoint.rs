@@ -243,13 +243,15 @@ pub(crate) fn read_names(disk: &dyn Disk, group: GroupId, id: LogId) -> io::Resu
 /// Removes a group's directory with all its files.
 pub(crate) fn remove_group(disk: &dyn Disk, group: GroupId) -> io::Result<()> {
     let dir = group_dir(group);
+    // Reclaim may remove an obsolete checkpoint at the same time.
+    let gone = |outcome: io::Result<()>| match outcome {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
     for name in disk.list(&dir)? {
-        disk.remove(&format!("{dir}/{name}"))?;
+        gone(disk.remove(&format!("{dir}/{name}")))?;
     }
-    match disk.remove_dir(&dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    gone(disk.remove_dir(&dir))?;
     disk.sync_dir(CHECKPOINT_DIR)
 }
 

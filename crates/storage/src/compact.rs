@@ -168,7 +168,11 @@ fn survivors_of(
         if matches!(policy, Policy::Drop) {
             continue;
         }
-        let section = engine.section(victim, *group)?.ok_or_else(unmovable)?;
+        let section = engine
+            .section(victim, *group)
+            .ok()
+            .flatten()
+            .ok_or_else(unmovable)?;
         for at in section.all().ok_or_else(unmovable)? {
             let whole = at.whole && policy.keeps_whole(at.id.index);
             let bodies = (!whole).then(|| policy.surviving_bodies(&at));
@@ -218,8 +222,8 @@ fn copy(
     let unmovable = || CompactError::Unmovable(segment.epoch());
     let mut first = |ordinal: u32| seen.insert((*group, at.id, ordinal));
     let Some(bodies) = bodies else {
-        let entry = read_entry_at(&*segment.file, segment.tag, *group, at)?;
-        let entry = entry.ok_or_else(unmovable)?;
+        let entry = read_entry_at(&*segment.file, segment.tag, *group, at);
+        let entry = entry.ok().flatten().ok_or_else(unmovable)?;
         at.bodies.iter().for_each(|body| {
             first(body.ordinal);
         });
@@ -228,7 +232,8 @@ fn copy(
     let mut copies = Vec::with_capacity(bodies.len());
     for body in bodies.iter().filter(|body| first(body.ordinal)) {
         let (offset, line) = at.body(body.ordinal).ok_or_else(unmovable)?;
-        let bytes = read_exact_at(&*segment.file, line.length as usize, offset)?;
+        let bytes =
+            read_exact_at(&*segment.file, line.length as usize, offset).map_err(|_| unmovable())?;
         if crc32c::crc32c(&bytes) != line.crc {
             return Err(unmovable());
         }

@@ -76,7 +76,7 @@ impl Reclaimer {
     fn pass(&mut self, engine: &Engine, pace: &dyn Fn(u64)) -> io::Result<bool> {
         save_footers(engine)?;
         remove_obsolete(engine)?;
-        let segments = self.renew_estimates(engine)?;
+        let segments = self.renew_estimates(engine);
         let (dead, others) = segments
             .into_iter()
             .partition(|segment| self.is_dead(segment));
@@ -89,7 +89,7 @@ impl Reclaimer {
 
     /// Recounts the groups whose floor moved, and returns the sealed segments, oldest first. Both
     /// are of one moment: a floor says nothing about segments that were sealed after it was taken.
-    fn renew_estimates(&mut self, engine: &Engine) -> io::Result<Vec<Arc<Segment>>> {
+    fn renew_estimates(&mut self, engine: &Engine) -> Vec<Arc<Segment>> {
         let (floors, segments) = {
             let state = engine.state();
             let floors: BTreeMap<GroupId, Floor> = state
@@ -100,15 +100,13 @@ impl Reclaimer {
             (floors, state.sealed.values().cloned().collect::<Vec<_>>())
         };
         let epochs: BTreeSet<u64> = segments.iter().map(|segment| segment.epoch()).collect();
-        let epochs: BTreeSet<u64> = segments.iter().map(|segment| segment.epoch()).collect();
         self.live.retain(|(epoch, _), _| epochs.contains(epoch));
         self.guessed.retain(|epoch| epochs.contains(epoch));
-        self.unmovable.retain(|epoch| epochs.contains(epoch));
         self.unmovable.retain(|epoch| epochs.contains(epoch));
         for (group, floor) in &floors {
             if self.floors.get(group) != Some(floor)
                 && let Some((index, oldest)) = floor
-                && let Some(names) = checkpoint::read_names(engine.disk(), *group, *oldest)?
+                && let Some(names) = names(engine, *group, *oldest)
             {
                 let live = LiveSet::new(&names.live);
                 segments
@@ -117,8 +115,8 @@ impl Reclaimer {
             }
         }
         self.floors = floors;
-        self.count_exactly(engine, &segments)?;
-        Ok(segments)
+        self.count_exactly(engine, &segments);
+        segments
     }
 
     fn estimate(&mut self, segment: &Segment, group: GroupId, floor: u64, live: &LiveSet) {
@@ -141,20 +139,21 @@ impl Reclaimer {
             .insert((segment.epoch(), group), Bound { upto, bodies });
     }
 
-    fn count_exactly(&mut self, engine: &Engine, segments: &[Arc<Segment>]) -> io::Result<()> {
+    fn count_exactly(&mut self, engine: &Engine, segments: &[Arc<Segment>]) {
         let epochs: Vec<u64> = self.guessed.iter().copied().take(EXACT_PER_RUN).collect();
         for segment in segments.iter().filter(|s| epochs.contains(&s.epoch())) {
             self.guessed.remove(&segment.epoch());
             for (group, span) in &segment.spans {
-                let policy = self.policy(engine, *group)?;
+                let policy = self.policy(engine, *group);
                 let Policy::Judge { floor, .. } = &policy else {
                     continue;
                 };
-                let Some(section) = engine.section(segment, *group)? else {
+                // What cannot be read stays a guess, which is an upper bound.
+                let section = engine.section(segment, *group).ok().flatten();
+                let Some(entries) = section.and_then(|section| section.all()) else {
                     continue;
                 };
-                let below = section.all().unwrap_or_default();
-                let below = below.iter().filter(|at| at.id.index <= *floor);
+                let below = entries.iter().filter(|at| at.id.index <= *floor);
                 let bodies = below
                     .map(|at| policy.surviving_bodies(at).len() as u64)
                     .sum();
@@ -165,23 +164,22 @@ impl Reclaimer {
                 self.live.insert((segment.epoch(), *group), bound);
             }
         }
-        Ok(())
     }
 
     /// How the entries of a group are judged.
-    fn policy(&self, engine: &Engine, group: GroupId) -> io::Result<Policy> {
+    fn policy(&self, engine: &Engine, group: GroupId) -> Policy {
         match self.floors.get(&group) {
-            None => Ok(Policy::Drop),
-            Some(None) => Ok(Policy::Keep),
-            Some(Some((floor, oldest))) => {
-                let names = checkpoint::read_names(engine.disk(), group, *oldest)?;
-                // Damaged since it was opened: nobody knows what is dead.
-                Ok(names.map_or(Policy::Keep, |names| Policy::Judge {
+            None => Policy::Drop,
+            Some(None) => Policy::Keep,
+            // Damaged since it was opened: nobody knows what is dead.
+            Some(Some((floor, oldest))) => match names(engine, group, *oldest) {
+                None => Policy::Keep,
+                Some(names) => Policy::Judge {
                     floor: *floor,
                     live: LiveSet::new(&names.live),
                     leaders: names.leaders,
-                }))
-            }
+                },
+            },
         }
     }
 
@@ -193,7 +191,9 @@ impl Reclaimer {
                 None => continue,
                 Some(None) => span.bytes,
                 Some(Some((floor, _))) => {
+                    let upto = span.high.min(*floor);
                     let bound = self.live.get(&(segment.epoch(), *group));
+                    let bound = bound.filter(|bound| bound.upto == upto);
                     let unknown = if span.low > *floor { 0 } else { span.bodies };
                     let live = bound.map_or(unknown, |bound| bound.bodies);
                     if span.high <= *floor && live == 0 {
@@ -252,7 +252,7 @@ impl Reclaimer {
             .collect();
         let mut policies = BTreeMap::new();
         for group in groups {
-            policies.insert(group, self.policy(engine, group)?);
+            policies.insert(group, self.policy(engine, group));
         }
         match compact::compact(engine, victims, &policies, pace) {
             Ok((cold, victims)) => {
@@ -356,6 +356,17 @@ impl Reclaimer {
     }
 }
 
+/// What a checkpoint names; none if that cannot be read (its group may be dropped right now).
+fn names(engine: &Engine, group: GroupId, id: LogId) -> Option<checkpoint::Names> {
+    match checkpoint::read_names(engine.disk(), group, id) {
+        Ok(names) => names,
+        Err(error) => {
+            tracing::warn!(%group, %id, %error, "cannot read a checkpoint's names");
+            None
+        }
+    }
+}
+
 /// Makes the footers of sealed segments durable.
 fn save_footers(engine: &Engine) -> io::Result<()> {
     let segments: Vec<Arc<Segment>> = engine.state().sealed.values().cloned().collect();
@@ -375,7 +386,20 @@ fn save_footers(engine: &Engine) -> io::Result<()> {
 
 /// Removes checkpoint files that nothing holds.
 fn remove_obsolete(engine: &Engine) -> io::Result<()> {
-    let obsolete = std::mem::take(&mut engine.state().obsolete);
+    let obsolete: Vec<(GroupId, LogId)> = {
+        let mut state = engine.state();
+        let obsolete = std::mem::take(&mut state.obsolete);
+        let held = |group: &GroupId, id: &LogId| {
+            state
+                .groups
+                .get(group)
+                .is_some_and(|group| group.held().contains(id))
+        };
+        obsolete
+            .into_iter()
+            .filter(|(group, id)| !held(group, id))
+            .collect()
+    };
     for (group, id) in obsolete {
         match engine.disk().remove(&checkpoint::path(group, id)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

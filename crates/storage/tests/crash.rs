@@ -98,6 +98,18 @@ fn deaths_and_later_power_cuts(seed: u64) {
     }
 }
 
+/// What a restarted process relies on when it purges must not be taken by a power cut either.
+fn deaths_then_purges_then_power_cuts(seed: u64) {
+    for cut in 1..=changes(seed) {
+        let (disk, history) = played(seed, cut);
+        let sim = Sim::open(disk.crash(CrashKind::ProcessDeath), config());
+        let purged = history.purge_all(&sim);
+        sim.log.reclaim();
+        let sim = Sim::open(sim.disk.crash(CrashKind::PowerCut), config());
+        history.check_purged(&sim, &purged);
+    }
+}
+
 /// A crash while recovery runs is a crash like any other.
 fn cuts_during_recovery(seed: u64) {
     let total = changes(seed);
@@ -129,6 +141,11 @@ fn a_power_cut_at_every_change_with_short_writes_loses_nothing_acknowledged() {
 #[test]
 fn a_process_death_at_every_change_and_a_later_power_cut_take_nothing_back() {
     deaths_and_later_power_cuts(4);
+}
+
+#[test]
+fn a_process_death_at_every_change_leaves_nothing_that_a_purge_may_not_rely_on() {
+    deaths_then_purges_then_power_cuts(5);
 }
 
 #[test]

@@ -206,6 +206,10 @@ impl History {
     /// Deletes most of what is live and writes a checkpoint, at the end of the log or before it.
     fn checkpoint(&mut self, sim: &Sim) {
         let group = self.pick();
+        if self.random.below(3) == 0 {
+            // Applied, because it is on a quorum, but not durable here yet.
+            self.append(sim, group);
+        }
         let Some(last) = self.now().get(&group).and_then(|model| model.last) else {
             return;
         };
@@ -297,6 +301,29 @@ impl History {
             self.check_bodies(sim, *group);
         }
         k
+    }
+
+    /// Purges every group as far as it may be, and returns the marks.
+    pub fn purge_all(&self, sim: &Sim) -> BTreeMap<GroupId, LogId> {
+        let mut purged = BTreeMap::new();
+        for group in &self.groups {
+            if let Some(upto) = sim.log.group(*group).checkpoint_ids().first() {
+                assert!(sim.purge(*group, *upto));
+                purged.insert(*group, *upto);
+            }
+        }
+        purged
+    }
+
+    /// After a purge the checkpoint is all there is: it must be there, and what it names.
+    pub fn check_purged(&self, sim: &Sim, purged: &BTreeMap<GroupId, LogId>) {
+        for (id, upto) in purged {
+            let group = sim.log.group(*id);
+            assert_eq!(group.state().last_purged, Some(*upto));
+            let newest = group.load_checkpoint().unwrap().unwrap();
+            assert!(newest.id.index >= upto.index);
+            self.check_bodies(sim, *id);
+        }
     }
 
     /// Every kept checkpoint must be one that was written, whole, and all that it names readable.
