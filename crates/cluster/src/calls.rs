@@ -58,18 +58,16 @@ impl LocalCalls {
                 let now_ms = answered.now_ms;
                 let mut sent_at_ms = Vec::new();
                 let mut bodies = Vec::new();
-                let reply = match answered.reply {
-                    Reply::Received(deliveries) => {
-                        let mut kept = Vec::with_capacity(deliveries.len());
-                        for delivered in handle.read_bodies(deliveries).await {
-                            kept.push(delivered.delivery);
-                            sent_at_ms.push(delivered.sent_at_ms);
-                            bodies.push(delivered.body);
-                        }
-                        Reply::Received(kept)
+                let mut reply = answered.reply;
+                if let Some(unseen) = answered.unseen {
+                    let mut kept = Vec::with_capacity(unseen.deliveries().len());
+                    for delivered in handle.read_bodies(unseen).await {
+                        kept.push(delivered.delivery);
+                        sent_at_ms.push(delivered.sent_at_ms);
+                        bodies.push(delivered.body);
                     }
-                    reply => reply,
-                };
+                    reply = Reply::Received(kept);
+                }
                 let reply = reply.encode().into();
                 SubmitResult::Answer(wire::Answer {
                     reply,

@@ -304,16 +304,18 @@ async fn wait_for_change(handle: &PartitionHandle, pause: Duration) {
 async fn local_attempt(handle: &PartitionHandle, result: Result<Answered, SubmitError>) -> Attempt {
     match result {
         Ok(Answered {
-            reply: Reply::Received(deliveries),
+            reply,
+            unseen: Some(unseen),
             ..
         }) => {
-            let delivered = handle.read_bodies(deliveries).await;
-            Attempt::Done(Ok(Routed {
-                reply: Reply::Received(Vec::new()),
-                delivered,
-            }))
+            let delivered = handle.read_bodies(unseen).await;
+            Attempt::Done(Ok(Routed { reply, delivered }))
         }
-        Ok(Answered { reply, .. }) => Attempt::Done(Ok(Routed {
+        Ok(Answered {
+            reply,
+            unseen: None,
+            ..
+        }) => Attempt::Done(Ok(Routed {
             reply,
             delivered: Vec::new(),
         })),

@@ -3,19 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hikyaku_queue::{Command, Counts, Delivery, Operation, PartitionId, QueueId, Reply, RequestId};
+use hikyaku_queue::{Command, Counts, Delivery, PartitionId, QueueId};
 use hikyaku_raft::{Group, Leadership, ReadError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::batch::unstamp;
-use super::{Answered, Call, SubmitError};
+use super::{Answered, Call, SubmitError, Unseen};
 use crate::clock::PartitionClock;
 use crate::machines::PartitionMachine;
-use crate::ports::Entropy;
-
-/// How long a handed-back delivery may stay on its way, in T.
-const RETURN_BUDGET_MS: u64 = 20_000;
 
 /// A hosted partition. Cheap to clone.
 #[derive(Clone)]
@@ -24,7 +20,6 @@ pub struct PartitionHandle {
     calls: mpsc::Sender<Call>,
     group: Group<PartitionMachine>,
     clock: Arc<PartitionClock>,
-    entropy: Arc<dyn Entropy>,
 }
 
 /// A delivered message with its body: when it was sent (T), and the bytes the sender gave.
@@ -43,14 +38,12 @@ impl PartitionHandle {
         calls: mpsc::Sender<Call>,
         group: Group<PartitionMachine>,
         clock: Arc<PartitionClock>,
-        entropy: Arc<dyn Entropy>,
     ) -> Self {
         Self {
             partition,
             calls,
             group,
             clock,
-            entropy,
         }
     }
 
@@ -104,10 +97,9 @@ impl PartitionHandle {
 
     /// Reads the bodies of deliveries. A body that went through a later delete is left out; so is a
     /// damaged one, whose message returns after its visibility timeout.
-    pub async fn read_bodies(&self, deliveries: Vec<Delivery>) -> Vec<Delivered> {
-        let mut pending = PendingDeliveries::new(self, deliveries);
-        let mut delivered = Vec::with_capacity(pending.deliveries.len());
-        for delivery in pending.deliveries.clone() {
+    pub async fn read_bodies(&self, unseen: Unseen) -> Vec<Delivered> {
+        let mut delivered = Vec::with_capacity(unseen.deliveries().len());
+        for delivery in unseen.deliveries() {
             let name = delivery.name;
             match self
                 .group
@@ -117,7 +109,7 @@ impl PartitionHandle {
             {
                 Ok(Some((sent_at_ms, body))) => {
                     delivered.push(Delivered {
-                        delivery,
+                        delivery: *delivery,
                         sent_at_ms,
                         body,
                     });
@@ -127,7 +119,7 @@ impl PartitionHandle {
                 Err(error) => tracing::error!(?name, %error, "a body cannot be read"),
             }
         }
-        pending.deliveries.clear();
+        unseen.seen();
         delivered
     }
 
@@ -149,82 +141,11 @@ impl PartitionHandle {
     pub fn applied_index(&self) -> u64 {
         self.group.watch_applied().borrow().index
     }
-
-    /// Hands deliveries back uncounted, for a client that has gone. Best effort: if it does not get
-    /// through, the messages return after their visibility timeout.
-    pub fn return_unread(&self, deliveries: &[Delivery]) {
-        if let Some(command) = return_command(&*self.entropy, &self.clock, deliveries) {
-            let (answer, _) = oneshot::channel();
-            let call = Call {
-                command,
-                bodies: Vec::new(),
-                wait_until: None,
-                granted: false,
-                answer,
-            };
-            if self.calls.try_send(call).is_err() {
-                tracing::debug!(
-                    partition = self.partition.0,
-                    "unread deliveries not handed back"
-                );
-            }
-        }
-    }
-}
-
-/// The command that takes deliveries back.
-pub(super) fn return_command(
-    entropy: &dyn Entropy,
-    clock: &PartitionClock,
-    deliveries: &[Delivery],
-) -> Option<Command> {
-    let first = deliveries.first()?;
-    let deliveries_back = deliveries
-        .iter()
-        .map(|delivery| (delivery.name, delivery.receive_count))
-        .collect();
-    Some(Command {
-        request_id: RequestId(entropy.draw_u128()),
-        not_after: clock.now_ms()? + RETURN_BUDGET_MS,
-        queue: first.receipt.queue,
-        descriptor_version: 0,
-        operation: Operation::ReturnUnread {
-            deliveries: deliveries_back,
-        },
-    })
 }
 
 fn stopped(no_effect: bool) -> SubmitError {
     SubmitError::NotLeader {
         leader_node: None,
         no_effect,
-    }
-}
-
-/// The deliveries of an answer, if it is one of a receive.
-pub fn deliveries_of(reply: &Reply) -> &[Delivery] {
-    match reply {
-        Reply::Received(deliveries) => deliveries,
-        _ => &[],
-    }
-}
-
-/// Deliveries that a client has not seen yet. Dropped on the way, they are handed back.
-pub struct PendingDeliveries<'a> {
-    handle: &'a PartitionHandle,
-    deliveries: Vec<Delivery>,
-}
-
-impl<'a> PendingDeliveries<'a> {
-    fn new(handle: &'a PartitionHandle, deliveries: Vec<Delivery>) -> Self {
-        Self { handle, deliveries }
-    }
-}
-
-impl Drop for PendingDeliveries<'_> {
-    fn drop(&mut self) {
-        if !self.deliveries.is_empty() {
-            self.handle.return_unread(&self.deliveries);
-        }
     }
 }

@@ -11,13 +11,14 @@ use hikyaku_queue::{
     Command, Descriptor, Effects, Operation, Outcome, PartitionId, QueueId, Reply, RequestId,
 };
 use hikyaku_raft::{Applied, Group, Leadership, ProposeError, RaftNode};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::batch::next_batch;
-use super::handle::{PartitionHandle, deliveries_of, return_command};
+use super::handle::PartitionHandle;
 use super::parking::Parking;
-use super::{Answered, Call, SubmitError};
+use super::unseen::{Unseen, WayBack};
+use super::{Answered, Call, SubmitError, own_call};
 use crate::clock::PartitionClock;
 use crate::machines::PartitionMachine;
 use crate::memory::MemoryShare;
@@ -81,6 +82,7 @@ pub struct Host {
     descriptors: Arc<dyn DescriptorSource>,
     limits: HostLimits,
     memory: MemoryShare,
+    way_back: Arc<WayBack>,
     calls: mpsc::Receiver<Call>,
     leadership: watch::Receiver<Leadership>,
     serving: bool,
@@ -120,12 +122,16 @@ impl Host {
         stop: watch::Receiver<bool>,
     ) -> (PartitionHandle, impl Future<Output = ()> + Send + 'static) {
         let (sender, calls) = mpsc::channel(parts.limits.calls);
+        let way_back = Arc::new(WayBack {
+            calls: sender.downgrade(),
+            clock: Arc::clone(&parts.clock),
+            entropy: Arc::clone(&parts.entropy),
+        });
         let handle = PartitionHandle::new(
             parts.partition,
             sender,
             parts.group.clone(),
             Arc::clone(&parts.clock),
-            Arc::clone(&parts.entropy),
         );
         let host = Self {
             partition: parts.partition,
@@ -137,6 +143,7 @@ impl Host {
             descriptors: parts.descriptors,
             limits: parts.limits,
             memory: parts.memory,
+            way_back,
             calls,
             serving: false,
             waiting: VecDeque::new(),
@@ -367,31 +374,37 @@ impl Host {
 
     fn answer(&mut self, call: Call, reply: Reply, now_ms: u64) {
         let queue = call.command.queue;
-        if call.granted {
-            self.parking
-                .granted(queue, !deliveries_of(&reply).is_empty());
-        }
+        let granted = call.granted;
+        let found = matches!(&reply, Reply::Received(deliveries) if !deliveries.is_empty());
         match reply {
             Reply::DescriptorNeeded { .. } => self.stall(call),
-            Reply::Received(deliveries) if deliveries.is_empty() => {
-                self.park_or_answer(call, now_ms)
+            Reply::Received(_) if !found => self.park_or_answer(call, now_ms),
+            Reply::Received(deliveries) => {
+                let unseen = Some(Unseen::new(deliveries, Arc::clone(&self.way_back)));
+                let reply = Reply::Received(Vec::new());
+                // A client that has gone drops them, which hands them back.
+                call.answer
+                    .send(Ok(Answered {
+                        reply,
+                        unseen,
+                        now_ms,
+                    }))
+                    .ok();
             }
-            reply => {
-                if let Err(Ok(unseen)) = call.answer.send(Ok(Answered { reply, now_ms })) {
-                    self.take_back(&unseen.reply);
-                }
-            }
+            // A caller that has gone needs no answer.
+            reply => drop(call.answer.send(Ok(Answered {
+                reply,
+                unseen: None,
+                now_ms,
+            }))),
+        }
+        if granted {
+            self.parking.granted(queue, found);
         }
         if self.parking.knows(queue) {
             self.grant(queue);
             self.refresh_deadline(queue);
         }
-    }
-
-    /// The client went before it saw its messages: hand them back uncounted.
-    fn take_back(&mut self, reply: &Reply) {
-        let returned = return_command(&*self.entropy, &self.clock, deliveries_of(reply));
-        self.waiting.extend(returned.map(own_call));
     }
 
     fn follow_up(&mut self, effects: Effects) {
@@ -439,6 +452,7 @@ impl Host {
                     call.answer
                         .send(Ok(Answered {
                             reply: Reply::QueueGone,
+                            unseen: None,
                             now_ms,
                         }))
                         .ok();
@@ -510,18 +524,6 @@ impl Host {
     }
 }
 
-/// A call of the host's own: nobody waits for its answer.
-fn own_call(command: Command) -> Call {
-    let (answer, _) = oneshot::channel();
-    Call {
-        command,
-        bodies: Vec::new(),
-        wait_until: None,
-        granted: false,
-        answer,
-    }
-}
-
 fn refuse(call: Call, error: SubmitError) {
     // A caller that has gone needs no answer.
     call.answer.send(Err(error)).ok();
@@ -532,6 +534,7 @@ fn answer_empty(call: Call, now_ms: u64) {
     call.answer
         .send(Ok(Answered {
             reply: Reply::Received(Vec::new()),
+            unseen: None,
             now_ms,
         }))
         .ok();

@@ -11,9 +11,11 @@ mod batch;
 mod handle;
 mod host;
 mod parking;
+mod unseen;
 
 pub use handle::{Delivered, PartitionHandle};
 pub use host::{DescriptorSource, Host, HostLimits, HostParts, MetadataUnreachable};
+pub use unseen::Unseen;
 
 use bytes::Bytes;
 use hikyaku_queue::{Command, Reply};
@@ -35,12 +37,25 @@ pub struct Call {
 }
 
 /// What the machine answered, and its T then.
-#[derive(Debug)]
 pub struct Answered {
-    /// The answer.
+    /// The answer. A receive's deliveries are in `unseen` instead.
     pub reply: Reply,
+    /// What a receive handed out.
+    pub unseen: Option<Unseen>,
     /// T when the command was applied, or when an empty receive was found to be empty; milliseconds.
     pub now_ms: u64,
+}
+
+/// A call of the leader's own: nobody waits for its answer.
+fn own_call(command: Command) -> Call {
+    let (answer, _) = oneshot::channel();
+    Call {
+        command,
+        bodies: Vec::new(),
+        wait_until: None,
+        granted: false,
+        answer,
+    }
 }
 
 /// Why a command was not answered.

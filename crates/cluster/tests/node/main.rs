@@ -4,7 +4,9 @@ mod network;
 mod three_nodes;
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -241,6 +243,26 @@ async fn a_grant_whose_client_has_gone_is_returned_uncounted() {
     let gone = tokio::time::timeout(Duration::from_secs(1), node.receive(&queue, waiting(20)));
     assert!(gone.await.is_err());
     node.send(&queue, vec![message(1)]).await.expect("sent");
+    let received = node.receive(&queue, waiting(20)).await.expect("received");
+    assert_eq!(received[0].receive_count, 1);
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_nobody_fetched_is_returned_uncounted() {
+    let node = start(&Arc::new(SimDisk::new(1))).await;
+    let queue = queue(&node, "q", false).await;
+    let mut poll = Box::pin(node.receive(&queue, waiting(20)));
+    let started = std::future::poll_fn(|cx| Poll::Ready(poll.as_mut().poll(cx).is_pending()));
+    assert!(started.await, "nothing to receive yet");
+    node.send(&queue, vec![message(1)]).await.expect("sent");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(
+        node.counts(&queue).await.expect("counted").in_flight,
+        1,
+        "granted"
+    );
+    drop(poll);
     let received = node.receive(&queue, waiting(20)).await.expect("received");
     assert_eq!(received[0].receive_count, 1);
     node.stop().await;
