@@ -166,8 +166,9 @@ fn reclaim_loop(engine: &Engine) {
     let pace = |bytes: u64| {
         owed.set(owed.get() + bytes);
         let pause = Duration::from_nanos(owed.get().saturating_mul(1_000_000_000) / rate);
-        // A full disk is no time to be polite.
-        if pause >= PAUSE && engine.room.load(Ordering::Acquire) {
+        // A full disk is no time to be polite, and neither is the end.
+        let hurry = !engine.room.load(Ordering::Acquire) || engine.stopping.load(Ordering::Acquire);
+        if pause >= PAUSE && !hurry {
             owed.set(0);
             std::thread::sleep(pause);
         }

@@ -13,6 +13,7 @@ use crate::disk::is_full;
 use crate::engine::{Draining, Engine};
 use crate::files::Spare;
 use crate::live::LiveSet;
+use crate::section::Span;
 use crate::segment::{Heat, LOG_DIR, Segment};
 use crate::types::{GroupId, LogId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +45,8 @@ struct Bound {
 pub(crate) struct Reclaimer {
     /// The floors that the estimates were made for.
     floors: BTreeMap<GroupId, Floor>,
+    /// The segments that the estimates were made for.
+    seen: BTreeSet<u64>,
     /// Upper bounds of what is live.
     live: BTreeMap<(u64, GroupId), Bound>,
     /// Cold segments whose estimate is a guess, to be counted.
@@ -56,7 +59,7 @@ impl Reclaimer {
     /// Works until nothing is left to do. `pace` is told how many bytes were copied, and may sleep.
     pub(crate) fn run(&mut self, engine: &Engine, pace: &dyn Fn(u64)) {
         loop {
-            if engine.is_dead() {
+            if engine.is_dead() || engine.stopping.load(Ordering::Acquire) {
                 return;
             }
             match self.pass(engine, pace) {
@@ -104,17 +107,27 @@ impl Reclaimer {
         self.guessed.retain(|epoch| epochs.contains(epoch));
         self.unmovable.retain(|epoch| epochs.contains(epoch));
         for (group, floor) in &floors {
-            if self.floors.get(group) != Some(floor)
-                && let Some((index, oldest)) = floor
-                && let Some(names) = names(engine, *group, *oldest)
-            {
+            let moved = self.floors.get(group) != Some(floor);
+            let Some((index, oldest)) = floor else {
+                continue;
+            };
+            let unknown: Vec<&Arc<Segment>> = segments
+                .iter()
+                .filter(|segment| moved || !self.seen.contains(&segment.epoch()))
+                .filter(|segment| segment.spans.get(group).is_some_and(|s| s.low <= *index))
+                .collect();
+            if unknown.is_empty() {
+                continue;
+            }
+            if let Some(names) = names(engine, *group, *oldest) {
                 let live = LiveSet::new(&names.live);
-                segments
+                unknown
                     .iter()
                     .for_each(|s| self.estimate(s, *group, *index, &live));
             }
         }
         self.floors = floors;
+        self.seen = epochs;
         self.count_exactly(engine, &segments);
         segments
     }
@@ -185,27 +198,36 @@ impl Reclaimer {
 
     /// The bytes of a segment that are needed, at most; none if it is free.
     fn needed(&self, segment: &Segment) -> Option<u64> {
-        let mut needed = None;
-        for (group, span) in &segment.spans {
-            let bytes = match self.floors.get(group) {
-                None => continue,
-                Some(None) => span.bytes,
-                Some(Some((floor, _))) => {
-                    let upto = span.high.min(*floor);
-                    let bound = self.live.get(&(segment.epoch(), *group));
-                    let bound = bound.filter(|bound| bound.upto == upto);
-                    let unknown = if span.low > *floor { 0 } else { span.bodies };
-                    let live = bound.map_or(unknown, |bound| bound.bodies);
-                    if span.high <= *floor && live == 0 {
-                        continue;
-                    }
-                    let average = span.body_bytes / span.bodies.max(1) + FRAMING;
-                    (span.bytes_above(Some(*floor)) + live * average).min(span.bytes)
-                }
+        let groups = segment.spans.iter();
+        groups
+            .filter_map(|(group, span)| self.needed_by(segment.epoch(), *group, span))
+            .reduce(|a, b| a + b)
+    }
+
+    /// The bytes of a group's part that are needed, at most; none if nothing is.
+    fn needed_by(&self, epoch: u64, group: GroupId, span: &Span) -> Option<u64> {
+        let Some((floor, _)) = self.floors.get(&group)? else {
+            return Some(span.bytes);
+        };
+        let bodies = if span.low > *floor {
+            0
+        } else {
+            let upto = span.high.min(*floor);
+            let bound = self
+                .live
+                .get(&(epoch, group))
+                .filter(|bound| bound.upto == upto);
+            // Not counted: everything may be needed.
+            let Some(bound) = bound else {
+                return Some(span.bytes);
             };
-            needed = Some(needed.unwrap_or(0) + bytes);
+            bound.bodies
+        };
+        if span.high <= *floor && bodies == 0 {
+            return None;
         }
-        needed
+        let average = span.body_bytes / span.bodies.max(1) + FRAMING;
+        Some((span.bytes_above(Some(*floor)) + bodies * average).min(span.bytes))
     }
 
     /// A segment whose footer has holes may hold what nobody knows of: it is not dead.
