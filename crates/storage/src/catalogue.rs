@@ -279,4 +279,32 @@ mod tests {
         let catalogue = Catalogue::open(&path).unwrap();
         assert_eq!(catalogue.revision().unwrap(), 0);
     }
+
+    #[test]
+    fn damage_anywhere_in_the_database_opens_empty_or_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let pairs: Pairs = (0..200)
+            .map(|n| pair(&format!("key {n:04}"), &"v".repeat(99)))
+            .collect();
+        let whole = dir.path().join("whole");
+        let catalogue = Catalogue::open(&whole).unwrap();
+        catalogue.apply(7, pairs.clone(), vec![]).unwrap();
+        drop(catalogue);
+        let bytes = std::fs::read(whole.join("db")).unwrap();
+        for (number, at) in (0..bytes.len()).step_by(bytes.len() / 12).enumerate() {
+            let copy = dir.path().join(number.to_string());
+            std::fs::create_dir(&copy).unwrap();
+            std::fs::copy(whole.join("conf"), copy.join("conf")).unwrap();
+            let mut damaged = bytes.clone();
+            damaged[at..(at + 40).min(bytes.len())].fill(0xa5);
+            std::fs::write(copy.join("db"), damaged).unwrap();
+            let catalogue = Catalogue::open(&copy).unwrap();
+            let loaded = catalogue.load().unwrap();
+            let revision = catalogue.revision().unwrap();
+            assert!(
+                (revision, loaded.len()) == (0, 0) || (revision == 7 && loaded == pairs),
+                "{at}"
+            );
+        }
+    }
 }

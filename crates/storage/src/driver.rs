@@ -111,12 +111,23 @@ fn write_step(engine: &Engine) -> Next {
     match writer.step(engine) {
         Step::Wrote => Next::Again,
         Step::Dead => Next::End,
-        Step::Full if stopping => Next::End,
+        Step::Full if stopping => {
+            writer.give_up();
+            engine.close_queue();
+            Next::End
+        }
         Step::Full => {
             let limit = Duration::from_millis(engine.config.full_disk_retry_ms);
             Next::Wait { limit, mark: false }
         }
         Step::Idle if stopping => {
+            {
+                let mut queue = engine.queue();
+                if !queue.pending.is_empty() {
+                    return Next::Again;
+                }
+                queue.closed = true;
+            }
             writer.mark(engine, true);
             Next::End
         }

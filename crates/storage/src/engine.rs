@@ -21,7 +21,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use tokio::sync::watch;
 
 /// A change of a group's log, in the order of the queue.
@@ -54,6 +54,8 @@ pub(crate) struct Queue {
     pub(crate) pending: VecDeque<Pending>,
     /// Rides along with the next round; only the newest of a group matters.
     pub(crate) committed: BTreeMap<GroupId, Option<LogId>>,
+    /// The writer has ended: nothing is taken any longer.
+    pub(crate) closed: bool,
 }
 
 /// A group, as memory knows it.
@@ -194,20 +196,29 @@ impl Engine {
         if !self.dead.swap(true, Ordering::AcqRel) {
             self.disk().abort(&format!("{reason}: {error}"));
         }
-        let forgotten =
-            std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
-        drop(forgotten);
+        self.close_queue();
         self.writer_signal.raise();
         self.reclaim_signal.raise();
     }
 
+    /// Takes nothing any longer, and answers nothing that waits.
+    pub(crate) fn close_queue(&self) {
+        let mut queue = self.queue();
+        queue.closed = true;
+        let unanswered = std::mem::take(&mut queue.pending);
+        drop(queue);
+        // Callbacks run foreign code when they are dropped: not under the lock.
+        drop(unanswered);
+    }
+
     /// Changes what the group reads back and queues the change for the writer.
     pub(crate) fn submit(&self, group: GroupId, change: Change, done: Option<Done>) {
-        if self.is_dead() {
-            return;
-        }
-        if self.stopping.load(Ordering::Acquire) {
-            if let Some(done) = done {
+        let mut state = self.state();
+        let mut queue = self.queue();
+        if queue.closed {
+            drop((queue, state));
+            // After a disk failure nothing is answered; an orderly end says so.
+            if let Some(done) = done.filter(|_| !self.is_dead()) {
                 done(Err(io::Error::new(
                     io::ErrorKind::BrokenPipe,
                     "the log is closed",
@@ -215,16 +226,15 @@ impl Engine {
             }
             return;
         }
-        let mut state = self.state();
         state.submitted(group, &change);
         let sequence = state.cache.next_sequence();
-        self.queue().pending.push_back(Pending {
+        queue.pending.push_back(Pending {
             group,
             change,
             done,
             sequence,
         });
-        drop(state);
+        drop((queue, state));
         self.writer_signal.raise();
     }
 

@@ -218,8 +218,7 @@ impl Writer {
     /// Writes one round, or starts the next segment, if something waits.
     pub(crate) fn step(&mut self, engine: &Engine) -> Step {
         if engine.is_dead() {
-            self.carry.clear();
-            self.unwritten = None;
+            self.give_up();
             return Step::Dead;
         }
         let composed = match self.unwritten.take() {
@@ -253,6 +252,12 @@ impl Writer {
         publish(&mut engine.state(), composed.effects, composed.sequence);
         composed.done.into_iter().for_each(|done| done(Ok(())));
         Step::Wrote
+    }
+
+    /// Forgets what waits, unanswered.
+    pub(crate) fn give_up(&mut self) {
+        self.carry.clear();
+        self.unwritten = None;
     }
 
     fn compose(&mut self, engine: &Engine) -> Composition {

@@ -22,7 +22,7 @@ fn config() -> LogConfig {
     }
 }
 
-const STEPS: usize = 70;
+const STEPS: usize = 60;
 
 fn disk(seed: u64, cut: Option<u64>) -> SimDisk {
     let disk = SimDisk::new(seed);
