@@ -14,7 +14,8 @@ pub enum OpenError {
     #[error("cannot open the log: {0}")]
     Io(#[from] io::Error),
     /// Bytes that were durable are damaged where votes, markers or framing may have been.
-    /// Every group named may have lost records: its replica must be dropped, never guessed.
+    /// Every group named may have lost records: its replica must be dropped, never guessed. See
+    /// `set_aside`.
     #[error("segment {segment:016x} is damaged at offset {offset}: {what}; groups {groups:?}")]
     Damaged {
         /// The damaged segment.

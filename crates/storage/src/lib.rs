@@ -9,6 +9,7 @@
 //! durable; what is damaged is never served and never mistaken for the end of the log; nothing that
 //! a kept checkpoint names is reclaimed.
 
+mod aside;
 mod cache;
 mod catalogue;
 mod checkpoint;
@@ -41,6 +42,7 @@ mod stats;
 mod types;
 mod writer;
 
+pub use aside::set_aside;
 pub use catalogue::{Catalogue, CatalogueError, CatalogueStore, MemoryCatalogue, Pairs};
 pub use config::{ConfigError, LogConfig};
 pub use disk::{CrashKind, Disk, DiskFile, Fault, Operation, RealDisk, SimDisk};

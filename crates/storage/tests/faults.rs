@@ -298,6 +298,44 @@ fn damage_below_a_mark_in_the_newest_segment_refuses_to_open() {
 }
 
 #[test]
+fn a_damaged_log_is_set_aside_whole_and_the_next_one_is_empty() {
+    let damaged = || {
+        let sim = filled();
+        sim.group()
+            .write_checkpoint(checkpoint(id(1, 9), &[]))
+            .unwrap();
+        let disk = sim.close();
+        let newest = hot_segments(&disk).pop().unwrap();
+        disk.flip_bit(&newest, 520, 0);
+        assert!(Sim::try_open(disk.clone(), config()).is_err());
+        disk
+    };
+    let disk = damaged();
+    let before = disk.mutations();
+    let names = hikyaku_storage::set_aside(&disk).unwrap();
+    let after = disk.mutations();
+    assert_eq!(names, ["log.damaged-1", "ckpt.damaged-1"]);
+    assert!(
+        disk.files().iter().all(|path| path.contains("damaged")),
+        "nothing is deleted"
+    );
+    assert!(Sim::open(disk, config()).log.groups().is_empty());
+    for cut in before + 1..=after {
+        let disk = damaged();
+        disk.cut_power_at(cut);
+        assert!(hikyaku_storage::set_aside(&disk).is_err());
+        // It refuses to open until the work is done, or it is done.
+        let disk = disk.crash(CrashKind::PowerCut);
+        if let Ok(sim) = Sim::try_open(disk.clone(), config()) {
+            assert!(sim.log.groups().is_empty());
+        } else {
+            hikyaku_storage::set_aside(&disk).unwrap();
+            assert!(Sim::open(disk, config()).log.groups().is_empty());
+        }
+    }
+}
+
+#[test]
 fn a_damaged_checkpoint_gives_way_to_the_older_one() {
     let sim = filled();
     for index in [40, 80] {

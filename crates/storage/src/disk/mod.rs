@@ -25,7 +25,7 @@ pub trait Disk: Send + Sync {
     fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>>;
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &str) -> io::Result<Arc<dyn DiskFile>>;
-    /// Renames a file, replacing the target atomically.
+    /// Renames a file, replacing the target atomically, or a directory to a name that is free.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &str) -> io::Result<()>;

@@ -254,6 +254,9 @@ impl Disk for SimDisk {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.lock();
         state.admit(Operation::Rename)?;
+        if state.names.get(from) == Some(&Node::Directory) {
+            return state.change_name(NameChange::MoveTree(from.to_owned(), to.to_owned()));
+        }
         let file = state.file_of(from)?;
         state.change_name(NameChange::Move(from.to_owned(), to.to_owned(), file))
     }

@@ -78,6 +78,8 @@ pub(super) enum Node {
 pub(super) enum NameChange {
     Add(String, Node),
     Move(String, String, u64),
+    /// A directory, with all that is in it.
+    MoveTree(String, String),
     Remove(String),
 }
 
@@ -93,6 +95,19 @@ impl NameChange {
                 }
                 names.insert(to.clone(), Node::File(*file));
             }
+            NameChange::MoveTree(from, to) => {
+                let within = |path: &String| {
+                    path.strip_prefix(from.as_str())
+                        .is_some_and(|r| r.is_empty() || r.starts_with('/'))
+                };
+                let moved: Vec<String> =
+                    names.keys().filter(|path| within(path)).cloned().collect();
+                for path in moved {
+                    if let Some(node) = names.remove(&path) {
+                        names.insert(format!("{to}{}", &path[from.len()..]), node);
+                    }
+                }
+            }
             NameChange::Remove(path) => {
                 names.remove(path);
             }
@@ -102,7 +117,9 @@ impl NameChange {
     pub(super) fn touches(&self, dir: &str) -> bool {
         match self {
             NameChange::Add(path, _) | NameChange::Remove(path) => parent(path) == dir,
-            NameChange::Move(from, to, _) => parent(from) == dir || parent(to) == dir,
+            NameChange::Move(from, to, _) | NameChange::MoveTree(from, to) => {
+                parent(from) == dir || parent(to) == dir
+            }
         }
     }
 }
