@@ -17,7 +17,7 @@ use crate::engine::{Active, Group, State};
 use crate::error::OpenError;
 use crate::files::{Claim, Files};
 use crate::footer::Sections;
-use crate::record::Kind;
+use crate::record::{Kind, Tag};
 use crate::round::RoundHeader;
 use crate::scan::{self, Found, Rounds};
 use crate::segment::{FIRST_ROUND, LOG_DIR};
@@ -25,7 +25,7 @@ use crate::types::{Entry, GroupId, LogId};
 use crate::writer::{Persisted, Writer, sealed_segment, start_segment};
 use bytes::Bytes;
 use sealed::SegmentFile;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -153,11 +153,12 @@ impl Recovery {
             ..Tail::default()
         };
         if let Some(offset) = rounds.damage_below(mark) {
+            let groups = groups_in(&bytes, tag, &rounds);
             return Err(damaged(
                 tag.epoch,
                 offset,
                 "a round below a mark is bad",
-                Vec::new(),
+                groups,
             ));
         }
         let (proven, unproven) = rounds
@@ -165,7 +166,7 @@ impl Recovery {
             .split_at(rounds.found.partition_point(|round| round.offset < mark));
         for round in proven {
             let found = scan::records(&bytes, tag, round).map_err(|offset| {
-                let groups = tail.persisted.groups.keys().copied().collect();
+                let groups = groups_in(&bytes, tag, &rounds);
                 damaged(tag.epoch, offset, "a record below a mark is bad", groups)
             })?;
             for record in &found {
@@ -291,6 +292,16 @@ fn replay(persisted: &mut Persisted, record: &Found<'_>) -> Option<()> {
         return Some(());
     }
     persisted.markers(record.view.group).replay(&record.view)
+}
+
+/// The groups that a segment can be seen to hold: its head restates every one.
+fn groups_in(bytes: &Bytes, tag: Tag, rounds: &Rounds) -> Vec<GroupId> {
+    let readable = rounds
+        .found
+        .iter()
+        .filter_map(|round| scan::records(bytes, tag, round).ok());
+    let groups: BTreeSet<GroupId> = readable.flatten().map(|record| record.view.group).collect();
+    groups.into_iter().collect()
 }
 
 /// The carried entries that are still part of their group's log, each once.
