@@ -21,6 +21,8 @@ use std::process::ExitCode;
 use hikyaku_cluster_tests::ledger::{Kind, Ledger, Rule};
 
 mod clients;
+mod cluster;
+mod ports;
 mod runner;
 mod stand_in;
 mod weather;
@@ -30,6 +32,16 @@ use stand_in::Fault;
 
 /// What is run; the names read as sentences.
 const CASES: &[Case] = &[
+    Case {
+        name: "three_nodes_keep_their_promises_on_a_standard_queue",
+        run: |seed| cluster::run(seed, Kind::Standard),
+        expected: Expected::Kept,
+    },
+    Case {
+        name: "three_nodes_keep_their_promises_on_a_fifo_queue",
+        run: |seed| cluster::run(seed, Kind::Fifo),
+        expected: Expected::Kept,
+    },
     Case {
         name: "a_good_server_keeps_its_promises_on_a_standard_queue",
         run: |seed| stand_in::run(seed, Kind::Standard, Fault::None),

@@ -3,4 +3,5 @@
 
 mod architecture;
 mod kill;
+mod sdk;
 mod sled;

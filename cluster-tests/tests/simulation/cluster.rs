@@ -1,0 +1,136 @@
+//! Three nodes of the product, whole but for the machine: their disks, clocks and wires are simulated.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+use hikyaku_cluster::{HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemEntropy};
+use hikyaku_cluster_tests::ledger::{Kind, Ledger};
+use hikyaku_gateway::{Gateway, GatewayConfig};
+use hikyaku_raft::{Peers, RaftConfig, RaftNode};
+use hikyaku_storage::{CrashKind, Log, LogConfig, SimDisk, Work};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::sync::watch;
+use turmoil::net::TcpListener;
+
+use super::clients::{self, PORT};
+use super::ports::{Front, SkewedClock, Wires};
+use super::weather::{Climate, Crash, Weather};
+
+const SERVERS: [&str; 3] = ["node-1", "node-2", "node-3"];
+const PEER_PORT: u16 = 9325;
+const PARTITIONS: u32 = 2;
+const MEMORY_BYTES: usize = 64 << 20;
+
+const MESSAGES_PER_PRODUCER: usize = 300;
+
+/// Of simulated time: a run that is not over by then has stopped.
+const LONGEST_RUN: Duration = Duration::from_secs(900);
+
+/// Longer than a request's budget in the cluster, so that most outcomes are known.
+const REQUEST_BUDGET: Duration = Duration::from_secs(4);
+
+/// Wall clocks of nodes differ by up to this much.
+const MOST_SKEW_MS: i64 = 200;
+
+/// Elections take seconds here; a storm lasts several of them.
+const CLIMATE: Climate = Climate {
+    stormy_ms: 3_000..20_000,
+    kills: 2..6,
+    down_ms: 100..5_000,
+    faults_of_links: 0..4,
+    faulty_ms: 50..4_000,
+};
+
+/// One node's place: what outlives its process.
+#[derive(Clone)]
+struct Machine {
+    number: u64,
+    disk: Arc<Mutex<Arc<SimDisk>>>,
+    skew_ms: i64,
+}
+
+/// One run and what the clients saw of it.
+pub fn run(seed: u64, kind: Kind) -> Ledger {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut sim = turmoil::Builder::new()
+        .rng_seed(seed)
+        .simulation_duration(LONGEST_RUN)
+        .tick_duration(Duration::from_millis(1))
+        .min_message_latency(Duration::from_millis(1))
+        .max_message_latency(Duration::from_millis(15))
+        .tcp_capacity(1 << 16)
+        .build();
+    let mut disks = BTreeMap::new();
+    for (server, number) in SERVERS.into_iter().zip(1..) {
+        let disk = Arc::new(Mutex::new(Arc::new(SimDisk::new(rng.random()))));
+        let skew_ms = rng.random_range(-MOST_SKEW_MS..=MOST_SKEW_MS);
+        let machine = Machine {
+            number,
+            disk: Arc::clone(&disk),
+            skew_ms,
+        };
+        disks.insert(server, disk);
+        sim.host(server, move || {
+            let machine = machine.clone();
+            async move { Ok(machine.serve().await?) }
+        });
+    }
+    let work = clients::Work {
+        kind,
+        messages_per_producer: MESSAGES_PER_PRODUCER,
+    };
+    let shelf = clients::start(&mut sim, &SERVERS, work);
+    let mut weather = Weather::of(seed, &CLIMATE, &SERVERS);
+    while !sim.step().expect("the clients do their work") {
+        weather.blow(&mut sim, |server, crash| {
+            let mut disk = disks[server].lock().unwrap_or_else(PoisonError::into_inner);
+            *disk = Arc::new(disk.crash(match crash {
+                Crash::Process => CrashKind::ProcessDeath,
+                Crash::Power => CrashKind::PowerCut,
+            }));
+        });
+    }
+    assert!(
+        weather.kills() > 0,
+        "nothing was killed, so nothing was tested"
+    );
+    clients::ledger(&shelf)
+}
+
+impl Machine {
+    /// One life of the node: from its disk until the host crashes.
+    async fn serve(self) -> anyhow::Result<()> {
+        let disk = Arc::clone(&self.disk.lock().unwrap_or_else(PoisonError::into_inner));
+        let log = Log::open(disk, LogConfig::small(), Work::Task).context("the log")?;
+        let address = |number: u64| format!("node-{number}:{PEER_PORT}");
+        let founders: Vec<(u64, String)> = (1..=3).map(|n| (n, address(n))).collect();
+        let peers = Peers::new(Arc::new(Wires), founders.clone());
+        let raft = RaftNode::new(RaftConfig::default(), log, peers, Work::Task)?;
+        let settings = NodeSettings {
+            node: self.number,
+            founders,
+            peer_listen: Some(address(self.number)),
+            partitions: PARTITIONS,
+            limits: HostLimits::default(),
+            memory_bytes: MEMORY_BYTES,
+            request_budget: REQUEST_BUDGET,
+        };
+        let parts = NodeParts {
+            raft: Arc::new(raft),
+            clock: Arc::new(SkewedClock::new(self.skew_ms)),
+            entropy: Arc::new(SystemEntropy),
+            catalogue: Arc::new(MemoryCopy::default()),
+        };
+        let node = Node::start(settings, parts).await.context("the node")?;
+        let front = Front(TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await?);
+        let gateway = Arc::new(Gateway::new(node, GatewayConfig::default()));
+        // Nobody asks to stop: the host crashes, or the run is over.
+        let (_stop, stopped) = watch::channel(false);
+        gateway.serve(front, stopped).await;
+        Ok(())
+    }
+}
