@@ -2,16 +2,19 @@
 //!
 //! A request travels through this crate in three steps, in the order in which AWS reports faults:
 //!
-//! 1. **Shape.** [`request::Request::from_json`] reads the body of one [`action::Action`]. What is
-//!    refused here can be refused without knowing the queue: unreadable JSON, a missing `QueueUrl`.
+//! 1. **Shape.** [`request::Request`] is read from the JSON body of one [`action::Action`], or from
+//!    the [`query::Form`] of the other dialect. What is refused here can be refused without knowing
+//!    the queue: unreadable JSON, a missing `QueueUrl`.
 //! 2. **Queue.** The caller finds the queue that [`queue_url::QueueRef`] names. A queue that is
 //!    missing is reported before any bad value, so nothing else has been looked at yet.
 //! 3. **Values.** `check` on the request, given the facts of that queue, turns text into domain
 //!    types that cannot be wrong, each refusal worded as AWS words it.
 //!
-//! The answer is a struct beside its request (one file per action under [`actions`]), written by
-//! `to_json`; [`reply::Reply`] adds status and headers; [`error::SqsError`] is every refusal.
+//! The answer is a struct beside its request (one file per action under [`actions`]), written as a
+//! [`reply::Dialect`] has it; [`reply::Reply`] adds status and headers; [`error::SqsError`] is every
+//! refusal.
 //! [`message::stored::StoredMessage`] is the one thing persisted: what is kept of a message's body.
+//!
 //!
 //! Never here: a clock, randomness, a socket, a lock, the state of a queue.
 
@@ -23,6 +26,7 @@ pub mod error;
 mod hex;
 pub mod message;
 pub mod quantities;
+pub mod query;
 pub mod queue_attributes;
 pub mod queue_name;
 pub mod queue_url;

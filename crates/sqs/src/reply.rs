@@ -5,8 +5,10 @@
 
 use serde::Serialize;
 
+use crate::action::Action;
 use crate::error::{ErrorCode, Fault, SqsError};
 use crate::hex::HexText;
+use crate::query::{to_tree, to_xml};
 
 /// The content type of the JSON dialect, in both directions.
 pub const JSON_CONTENT_TYPE: &str = "application/x-amz-json-1.0";
@@ -15,6 +17,33 @@ pub const JSON_CONTENT_TYPE: &str = "application/x-amz-json-1.0";
 #[must_use]
 pub fn request_id(random: [u8; 16]) -> String {
     HexText::uuid(&random).to_string()
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// The JSON dialect.
+    Json,
+    /// The Query dialect: XML.
+    Xml,
+    /// The Query dialect, for a client that accepts JSON.
+    Tree,
+}
+
+impl Dialect {
+    /// Writes what an action answers.
+    #[must_use]
+    pub fn answer<T: Serialize>(self, action: Action, answer: &T) -> Vec<u8> {
+        match self {
+            Self::Json => to_json(answer),
+            Self::Xml => {
+                let mut result = Vec::new();
+                to_xml(action, answer, &mut result);
+                result
+            }
+            Self::Tree => to_json(&to_tree(action, answer)),
+        }
+    }
 }
 
 /// A complete answer.
@@ -36,6 +65,26 @@ struct WireError<'a> {
 }
 
 impl Reply {
+    /// A success: what [`Dialect::answer`] wrote, or nothing for operations without output.
+    #[must_use]
+    pub fn success(dialect: Dialect, request_id: &str, action: Action, answer: Vec<u8>) -> Self {
+        match dialect {
+            Dialect::Json => Self::json(request_id, answer),
+            Dialect::Xml => Self::xml(request_id, action, &answer),
+            Dialect::Tree => Self::tree(request_id, action, &answer),
+        }
+    }
+
+    /// A refusal.
+    #[must_use]
+    pub fn error(dialect: Dialect, request_id: &str, error: &SqsError) -> Self {
+        match dialect {
+            Dialect::Json => Self::json_error(request_id, error),
+            Dialect::Xml => Self::xml_error(request_id, error),
+            Dialect::Tree => Self::tree_error(request_id, error),
+        }
+    }
+
     /// A success in the JSON dialect; an empty body for operations without output.
     #[must_use]
     pub fn json(request_id: &str, body: Vec<u8>) -> Self {

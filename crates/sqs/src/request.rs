@@ -2,6 +2,8 @@
 //!
 //! Reading settles the shape only: see the crate's page for the order of checks.
 
+use serde::Deserialize;
+
 use crate::action::Action;
 use crate::actions::change_message_visibility::ChangeMessageVisibility;
 use crate::actions::change_message_visibility_batch::ChangeMessageVisibilityBatch;
@@ -21,6 +23,7 @@ use crate::actions::set_queue_attributes::SetQueueAttributes;
 use crate::actions::tag_queue::TagQueue;
 use crate::actions::untag_queue::UntagQueue;
 use crate::error::SqsError;
+use crate::query::{Form, from_form};
 use crate::queue_url::QueueRef;
 use crate::wire::from_json;
 
@@ -31,6 +34,22 @@ pub struct Envelope<'a> {
     pub path: &'a str,
     /// The header `X-Amzn-Trace-Id`, if there is one.
     pub trace_header: Option<&'a str>,
+}
+
+/// Where a request's members are, in one dialect or the other.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Json(&'a [u8]),
+    Query(&'a Form<'a>),
+}
+
+impl<'a> Source<'a> {
+    fn read<T: Deserialize<'a>>(self, action: Action) -> Result<T, SqsError> {
+        match self {
+            Self::Json(body) => from_json(body),
+            Self::Query(form) => from_form(action, form),
+        }
+    }
 }
 
 /// A request whose shape is right.
@@ -63,50 +82,74 @@ impl<'a> Request<'a> {
         body: &'a [u8],
         envelope: Envelope<'a>,
     ) -> Result<Self, SqsError> {
+        Self::read(action, Source::Json(body), envelope)
+    }
+
+    /// Reads a request from the parameters of a form.
+    pub fn from_query(
+        action: Action,
+        form: &'a Form<'a>,
+        envelope: Envelope<'a>,
+    ) -> Result<Self, SqsError> {
+        Self::read(action, Source::Query(form), envelope)
+    }
+
+    fn read(action: Action, source: Source<'a>, envelope: Envelope<'a>) -> Result<Self, SqsError> {
         match action {
             Action::ChangeMessageVisibility => {
-                ChangeMessageVisibility::from_wire(from_json(body)?, envelope)
+                ChangeMessageVisibility::from_wire(source.read(action)?, envelope)
                     .map(Self::ChangeMessageVisibility)
             }
             Action::ChangeMessageVisibilityBatch => {
-                ChangeMessageVisibilityBatch::from_wire(from_json(body)?, envelope)
+                ChangeMessageVisibilityBatch::from_wire(source.read(action)?, envelope)
                     .map(Self::ChangeMessageVisibilityBatch)
             }
-            Action::CreateQueue => CreateQueue::from_wire(&from_json(body)?)
+            Action::CreateQueue => CreateQueue::from_wire(&source.read(action)?)
                 .map(Box::new)
                 .map(Self::CreateQueue),
             Action::DeleteMessage => {
-                DeleteMessage::from_wire(from_json(body)?, envelope).map(Self::DeleteMessage)
+                DeleteMessage::from_wire(source.read(action)?, envelope).map(Self::DeleteMessage)
             }
-            Action::DeleteMessageBatch => DeleteMessageBatch::from_wire(from_json(body)?, envelope)
-                .map(Self::DeleteMessageBatch),
+            Action::DeleteMessageBatch => {
+                DeleteMessageBatch::from_wire(source.read(action)?, envelope)
+                    .map(Self::DeleteMessageBatch)
+            }
             Action::DeleteQueue => {
-                DeleteQueue::from_wire(&from_json(body)?, envelope).map(Self::DeleteQueue)
+                DeleteQueue::from_wire(&source.read(action)?, envelope).map(Self::DeleteQueue)
             }
-            Action::GetQueueAttributes => GetQueueAttributes::from_wire(from_json(body)?, envelope)
-                .map(Self::GetQueueAttributes),
-            Action::GetQueueUrl => GetQueueUrl::from_wire(&from_json(body)?).map(Self::GetQueueUrl),
+            Action::GetQueueAttributes => {
+                GetQueueAttributes::from_wire(source.read(action)?, envelope)
+                    .map(Self::GetQueueAttributes)
+            }
+            Action::GetQueueUrl => {
+                GetQueueUrl::from_wire(&source.read(action)?).map(Self::GetQueueUrl)
+            }
             Action::ListQueueTags => {
-                ListQueueTags::from_wire(&from_json(body)?, envelope).map(Self::ListQueueTags)
+                ListQueueTags::from_wire(&source.read(action)?, envelope).map(Self::ListQueueTags)
             }
-            Action::ListQueues => ListQueues::from_wire(&from_json(body)?).map(Self::ListQueues),
+            Action::ListQueues => {
+                ListQueues::from_wire(&source.read(action)?).map(Self::ListQueues)
+            }
             Action::PurgeQueue => {
-                PurgeQueue::from_wire(&from_json(body)?, envelope).map(Self::PurgeQueue)
+                PurgeQueue::from_wire(&source.read(action)?, envelope).map(Self::PurgeQueue)
             }
             Action::ReceiveMessage => {
-                ReceiveMessage::from_wire(from_json(body)?, envelope).map(Self::ReceiveMessage)
+                ReceiveMessage::from_wire(source.read(action)?, envelope).map(Self::ReceiveMessage)
             }
             Action::SendMessage => {
-                SendMessage::from_wire(from_json(body)?, envelope).map(Self::SendMessage)
+                SendMessage::from_wire(source.read(action)?, envelope).map(Self::SendMessage)
             }
-            Action::SendMessageBatch => {
-                SendMessageBatch::from_wire(from_json(body)?, envelope).map(Self::SendMessageBatch)
+            Action::SendMessageBatch => SendMessageBatch::from_wire(source.read(action)?, envelope)
+                .map(Self::SendMessageBatch),
+            Action::SetQueueAttributes => {
+                SetQueueAttributes::from_wire(source.read(action)?, envelope)
+                    .map(Self::SetQueueAttributes)
             }
-            Action::SetQueueAttributes => SetQueueAttributes::from_wire(from_json(body)?, envelope)
-                .map(Self::SetQueueAttributes),
-            Action::TagQueue => TagQueue::from_wire(from_json(body)?, envelope).map(Self::TagQueue),
+            Action::TagQueue => {
+                TagQueue::from_wire(source.read(action)?, envelope).map(Self::TagQueue)
+            }
             Action::UntagQueue => {
-                UntagQueue::from_wire(from_json(body)?, envelope).map(Self::UntagQueue)
+                UntagQueue::from_wire(source.read(action)?, envelope).map(Self::UntagQueue)
             }
             Action::AddPermission
             | Action::CancelMessageMoveTask

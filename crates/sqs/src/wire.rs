@@ -17,7 +17,7 @@ use crate::error::{ErrorCode, SqsError};
 const MAX_JSON_DEPTH: usize = 32;
 
 /// How many items a list or map of a request may have; the API's largest useful one has fifty.
-const MAX_ITEMS: usize = 1_000;
+pub(crate) const MAX_ITEMS: usize = 1_000;
 
 /// Reads the JSON body of an operation.
 pub(crate) fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, SqsError> {

@@ -1,6 +1,7 @@
 //! `SendMessage`: sends one message.
 
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use crate::error::{ErrorCode, SqsError};
 use crate::message::md5::Md5Hex;
@@ -52,27 +53,46 @@ impl<'a> SendMessage<'a> {
 }
 
 /// The answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct SendMessageResponse {
-    #[serde(rename = "MessageId")]
     message_id: MessageId,
-    #[serde(rename = "MD5OfMessageBody")]
     md5_of_message_body: Md5Hex,
-    #[serde(
-        rename = "MD5OfMessageAttributes",
-        skip_serializing_if = "Option::is_none"
-    )]
     md5_of_message_attributes: Option<Md5Hex>,
-    #[serde(
-        rename = "MD5OfMessageSystemAttributes",
-        skip_serializing_if = "Option::is_none"
-    )]
     md5_of_message_system_attributes: Option<Md5Hex>,
-    #[serde(rename = "SequenceNumber", skip_serializing_if = "Option::is_none")]
     sequence_number: Option<String>,
 }
 
+impl Serialize for SendMessageResponse {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut answer = serializer.serialize_struct("SendMessageResponse", Self::MEMBERS)?;
+        self.serialize_members(&mut answer)?;
+        answer.end()
+    }
+}
+
 impl SendMessageResponse {
+    /// How many members there are at most.
+    pub(super) const MEMBERS: usize = 5;
+
+    /// Writes the members, which an entry of a batch's answer has too.
+    pub(super) fn serialize_members<S: SerializeStruct>(
+        &self,
+        answer: &mut S,
+    ) -> Result<(), S::Error> {
+        answer.serialize_field("MessageId", &self.message_id)?;
+        answer.serialize_field("MD5OfMessageBody", &self.md5_of_message_body)?;
+        if let Some(digest) = &self.md5_of_message_attributes {
+            answer.serialize_field("MD5OfMessageAttributes", digest)?;
+        }
+        if let Some(digest) = &self.md5_of_message_system_attributes {
+            answer.serialize_field("MD5OfMessageSystemAttributes", digest)?;
+        }
+        if let Some(number) = &self.sequence_number {
+            answer.serialize_field("SequenceNumber", number)?;
+        }
+        Ok(())
+    }
+
     /// The answer about a message that was stored, or is the duplicate of one that was.
     #[must_use]
     pub fn new(id: MessageId, digests: MessageDigests, sequence_number: Option<u64>) -> Self {

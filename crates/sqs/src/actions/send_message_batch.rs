@@ -1,6 +1,7 @@
 //! `SendMessageBatch`: sends up to ten messages, in their order on FIFO queues.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::send_message::SendMessageResponse;
 use crate::batch::{BatchEntry, BatchEntryId, BatchResponse, check_ids};
@@ -100,12 +101,20 @@ impl<'a> SendMessageBatch<'a> {
 }
 
 /// One entry of the answer: its id and what a single send would answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct SendMessageBatchSuccess<'a> {
-    #[serde(rename = "Id")]
     id: BatchEntryId<'a>,
-    #[serde(flatten)]
     sent: SendMessageResponse,
+}
+
+impl Serialize for SendMessageBatchSuccess<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let members = 1 + SendMessageResponse::MEMBERS;
+        let mut success = serializer.serialize_struct("SendMessageBatchResultEntry", members)?;
+        success.serialize_field("Id", &self.id)?;
+        self.sent.serialize_members(&mut success)?;
+        success.end()
+    }
 }
 
 impl<'a> SendMessageBatchSuccess<'a> {

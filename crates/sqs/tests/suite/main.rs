@@ -1,8 +1,9 @@
-//! The crate as the gateway uses it: JSON in, JSON out.
+//! The crate as the gateway uses it: bytes in, bytes out.
 
 #![expect(clippy::unwrap_used, reason = "a refused unwrap is how a test fails")]
 
 mod names;
+mod query;
 mod queues;
 mod receiving;
 mod robustness;
