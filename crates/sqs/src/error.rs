@@ -156,7 +156,7 @@ impl ErrorCode {
             Self::AccessDenied => generic("AccessDeniedException", "AccessDenied", 403),
             Self::SignatureDoesNotMatch => generic("SignatureDoesNotMatch", "SignatureDoesNotMatch", 403),
             Self::InvalidClientTokenId => generic("InvalidClientTokenId", "InvalidClientTokenId", 403),
-            Self::RequestExpired => generic("RequestExpired", "RequestExpired", 403),
+            Self::RequestExpired => generic("RequestExpired", "RequestExpired", 400),
             Self::IncompleteSignature => generic("IncompleteSignature", "IncompleteSignature", 400),
             Self::MissingAuthenticationToken => generic("MissingAuthenticationToken", "MissingAuthenticationToken", 403),
             Self::RequestTooLarge => generic("RequestEntityTooLarge", "RequestEntityTooLarge", 413),

@@ -48,9 +48,49 @@ impl fmt::Display for HexText {
     }
 }
 
+/// The 64 digits of a SHA-256.
+pub(crate) fn digits(hash: &[u8; 32]) -> [u8; 64] {
+    let mut digits = [0; 64];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(hash) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 0xf)];
+    }
+    digits
+}
+
+/// The two upper-case digits of a byte, as percent-encoding writes them.
+pub(crate) fn upper_digits(byte: u8) -> [u8; 2] {
+    [byte >> 4, byte & 0xf].map(|half| DIGITS[usize::from(half)].to_ascii_uppercase())
+}
+
+/// Reads the 64 digits of a SHA-256, lower-case only.
+pub(crate) fn parse_32(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    let mut bytes = [0; 32];
+    if digits.len() != 2 * bytes.len() {
+        return None;
+    }
+    let value = |digit: &u8| DIGITS.iter().position(|known| known == digit);
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = u8::try_from(value(&pair[0])? << 4 | value(&pair[1])?).ok()?;
+    }
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::HexText;
+    use super::{HexText, digits, parse_32, upper_digits};
+
+    #[test]
+    fn reads_the_digits_that_it_writes_and_no_others() {
+        let hash = std::array::from_fn(|position| u8::try_from(position * 7).unwrap());
+        let text = String::from_utf8(digits(&hash).to_vec()).unwrap();
+        assert_eq!(parse_32(&text), Some(hash));
+        assert_eq!(parse_32(&text.to_uppercase()), None);
+        assert_eq!(parse_32(&text[1..]), None);
+        assert_eq!(parse_32(&"é".repeat(32)), None);
+        assert_eq!(&upper_digits(0xaf), b"AF");
+    }
 
     #[test]
     fn writes_digits_and_the_hyphens_of_a_uuid() {

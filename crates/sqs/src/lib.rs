@@ -15,6 +15,7 @@
 //! refusal.
 //! [`message::stored::StoredMessage`] is the one thing persisted: what is kept of a message's body.
 //!
+//! [`sigv4`] tells who signed a request, before any of this.
 //!
 //! Never here: a clock, randomness, a socket, a lock, the state of a queue.
 
@@ -32,5 +33,6 @@ pub mod queue_name;
 pub mod queue_url;
 pub mod reply;
 pub mod request;
+pub mod sigv4;
 pub mod tags;
 mod wire;
