@@ -74,6 +74,8 @@ pub struct Production {
     pub body_bytes: usize,
     /// FIFO's message groups; none for a standard queue.
     pub message_groups: usize,
+    /// Between two batches.
+    pub pause: Duration,
 }
 
 /// What a consumer does with what it receives, in percent; the rest it forgets.
@@ -125,6 +127,7 @@ impl<D: Dial> Client<D> {
     pub async fn produce(mut self, production: Production) {
         let numbers: Vec<usize> = (0..production.messages).collect();
         for batch in numbers.chunks(MAX_BATCH) {
+            sleep(production.pause).await;
             let mut left: Vec<Outgoing> = batch.iter().map(|n| production.message(*n)).collect();
             while !left.is_empty() {
                 let failed = self.send(&left).await;
@@ -277,6 +280,7 @@ mod tests {
             messages: 100,
             body_bytes: 64,
             message_groups,
+            pause: Duration::ZERO,
         }
     }
 

@@ -36,6 +36,8 @@ pub struct Work {
     pub kind: Kind,
     /// Sent by each of the producers.
     pub messages_per_producer: usize,
+    /// Between two batches of a producer, so that the work lasts as long as the storm.
+    pub pause: Duration,
 }
 
 /// Dials one server after the other.
@@ -99,6 +101,7 @@ async fn run(dialer: Dialer, work: Work, book: Book) -> anyhow::Result<()> {
             messages: work.messages_per_producer,
             body_bytes: 40,
             message_groups: if fifo { 5 } else { 0 },
+            pause: work.pause,
         }));
     }
     let mut consumers = JoinSet::new();

@@ -25,7 +25,8 @@ const PEER_PORT: u16 = 9325;
 const PARTITIONS: u32 = 2;
 const MEMORY_BYTES: usize = 64 << 20;
 
-const MESSAGES_PER_PRODUCER: usize = 300;
+const MESSAGES_PER_PRODUCER: usize = 1_000;
+const PAUSE: Duration = Duration::from_millis(150);
 
 /// Of simulated time: a run that is not over by then has stopped.
 const LONGEST_RUN: Duration = Duration::from_secs(900);
@@ -38,7 +39,7 @@ const MOST_SKEW_MS: i64 = 200;
 
 /// Elections take seconds here; a storm lasts several of them.
 const CLIMATE: Climate = Climate {
-    stormy_ms: 3_000..20_000,
+    stormy_ms: 1_000..16_000,
     kills: 2..6,
     down_ms: 100..5_000,
     faults_of_links: 0..4,
@@ -82,6 +83,7 @@ pub fn run(seed: u64, kind: Kind) -> Ledger {
     let work = clients::Work {
         kind,
         messages_per_producer: MESSAGES_PER_PRODUCER,
+        pause: PAUSE,
     };
     let shelf = clients::start(&mut sim, &SERVERS, work);
     let mut weather = Weather::of(seed, &CLIMATE, &SERVERS);

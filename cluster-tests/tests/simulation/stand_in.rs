@@ -35,6 +35,7 @@ mod actions;
 const SERVER: &str = "server";
 
 const MESSAGES_PER_PRODUCER: usize = 1_000;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Of simulated time: a run that is not over by then has stopped.
 const LONGEST_RUN: Duration = Duration::from_secs(900);
@@ -96,6 +97,7 @@ pub fn run(seed: u64, kind: Kind, fault: Fault) -> Ledger {
     let work = Work {
         kind,
         messages_per_producer: MESSAGES_PER_PRODUCER,
+        pause: PAUSE,
     };
     let shelf = clients::start(&mut sim, &[SERVER], work);
     let mut weather = Weather::of(seed, &CLIMATE, &[SERVER]);

@@ -138,6 +138,7 @@ async fn killed_under_load(kind: Kind, message_groups: usize) -> anyhow::Result<
             messages: MESSAGES / PRODUCERS,
             body_bytes: 200,
             message_groups,
+            pause: Duration::ZERO,
         }));
     }
     let mut consumers = JoinSet::new();
@@ -190,6 +191,7 @@ async fn what_is_in_flight_stays_in_flight_through_kill_nine() -> anyhow::Result
         messages,
         body_bytes: 200,
         message_groups: 0,
+        pause: Duration::ZERO,
     };
     situation
         .client()
@@ -230,6 +232,7 @@ async fn receipt_handles_outlive_kill_nine() -> anyhow::Result<()> {
             messages: 5,
             body_bytes: 20,
             message_groups: 1,
+            pause: Duration::ZERO,
         })
         .await;
     let received = receive_once(&situation).await?;
