@@ -34,5 +34,6 @@ pub mod queue_url;
 pub mod reply;
 pub mod request;
 pub mod sigv4;
+pub mod sts;
 pub mod tags;
 mod wire;
