@@ -15,7 +15,7 @@ use super::{Ledger, Rule};
 const CHILD: &str = "HIKYAKU_SIMULATED";
 
 /// Without `HIKYAKU_SEEDS`.
-const DEFAULT_SEEDS: u64 = 6;
+const DEFAULT_SEEDS: u64 = 4;
 
 /// A fault must show within so many seeds.
 const SEEDS_FOR_A_FAULT: u64 = 20;
