@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use hikyaku_cluster::Node;
 use hikyaku_metadata::QueueRecord;
+use hikyaku_sqs::action::Action;
 use hikyaku_sqs::arn::QueueArn;
 use hikyaku_sqs::error::SqsError;
 use hikyaku_sqs::queue_name::QueueName;
 use hikyaku_sqs::queue_url::{QueueRef, QueueUrl};
+use hikyaku_sqs::reply::{Answer, Dialect};
 use tokio::sync::watch;
 
 use crate::failure;
@@ -20,6 +22,10 @@ use crate::tenant::Tenant;
 pub(crate) struct Call<'a> {
     /// The cluster.
     pub(crate) node: &'a Node,
+    /// What is asked for.
+    pub(crate) action: Action,
+    /// How it is answered.
+    pub(crate) dialect: Dialect,
     /// Who asks.
     pub(crate) tenant: &'a Tenant,
     /// What queue URLs begin with for this client.
@@ -60,6 +66,11 @@ impl Call<'_> {
             }
             Some(_) | None => Ok(&queue.name),
         }
+    }
+
+    /// Writes what the action answers, in the dialect it was asked in.
+    pub(crate) fn answer(&self, answer: &impl Answer) -> Vec<u8> {
+        self.dialect.answer(self.action, answer)
     }
 
     /// The URL of one of the tenant's queues.

@@ -43,6 +43,14 @@ pub(crate) enum BodyError {
 }
 
 impl RequestBody {
+    /// The body as a form, where a byte of a message may take three.
+    pub(crate) fn of_form(self) -> Self {
+        Self {
+            limit_bytes: self.limit_bytes.saturating_mul(3),
+            ..self
+        }
+    }
+
     /// Reads the body; without copying if it came in one piece.
     pub(crate) async fn read(mut self) -> Result<Bytes, BodyError> {
         let limit_bytes = self.limit_bytes;

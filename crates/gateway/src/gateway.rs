@@ -11,8 +11,11 @@ use bytes::Bytes;
 use hikyaku_cluster::Node;
 use hikyaku_sqs::action::Action;
 use hikyaku_sqs::error::{ErrorCode, SqsError};
-use hikyaku_sqs::reply::{self, JSON_CONTENT_TYPE, Reply};
+use hikyaku_sqs::query::Form;
+use hikyaku_sqs::queue_name::AccountId;
+use hikyaku_sqs::reply::{self, Dialect, JSON_CONTENT_TYPE, Reply};
 use hikyaku_sqs::request::{Envelope, Request};
+use hikyaku_sqs::sts;
 use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http_body_util::Full;
@@ -21,6 +24,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::access::{Access, Caller, Service};
 use crate::actions;
 use crate::call::Call;
 use crate::config::GatewayConfig;
@@ -29,7 +33,6 @@ use crate::ids::draw_uuid;
 use crate::listener::Listener;
 use crate::metrics::{Metrics, MetricsSource};
 use crate::route::Route;
-use crate::tenant::Authenticator;
 
 /// How long to rest after a connection could not be accepted, so that a lack of file descriptors
 /// does not spin.
@@ -45,19 +48,19 @@ type Answering<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
 pub struct Gateway {
     node: Arc<Node>,
     config: GatewayConfig,
-    authenticator: Authenticator,
+    access: Access,
     metrics: Metrics,
     sources: Vec<MetricsSource>,
     connections: AtomicUsize,
 }
 
 impl Gateway {
-    /// The front of this node.
-    pub fn new(node: Arc<Node>, config: GatewayConfig) -> Self {
+    /// The front of this node, for those who have access.
+    pub fn new(node: Arc<Node>, config: GatewayConfig, access: Access) -> Self {
         Self {
             node,
             config,
-            authenticator: Authenticator::new(),
+            access,
             metrics: Metrics::default(),
             sources: Vec::new(),
             connections: AtomicUsize::new(0),
@@ -142,11 +145,18 @@ impl Gateway {
                 let page = self.metrics.page(&self.node, connections, &self.sources);
                 text(200, page)
             }
-            Route::Json(action) => self.act(action, request, body, stop).await,
+            Route::Json(action) => {
+                self.act(Dialect::Json, Some(action), request, body, stop)
+                    .await
+            }
+            Route::Query(dialect) => self.act(dialect, None, request, body.of_form(), stop).await,
             Route::UnknownTarget(target) => {
-                let message = format!("The target {target} is none of this service.");
-                let error = SqsError::new(ErrorCode::UnknownOperation, message);
-                self.finish(None, Instant::now(), Err(error))
+                let begun = Instant::now();
+                let error = match self.believe(request, body).await {
+                    Ok(_) => unknown_target(&target),
+                    Err(error) => error,
+                };
+                self.finish(Dialect::Json, None, begun, Err(error))
             }
             Route::Unknown => {
                 self.metrics.count(None, Some(ErrorCode::UnknownOperation));
@@ -156,49 +166,83 @@ impl Gateway {
         }
     }
 
+    /// Answers a request for an action, which a form names itself.
     async fn act(
         &self,
-        action: Action,
+        dialect: Dialect,
+        mut action: Option<Action>,
         request: &Parts,
         body: RequestBody,
         stop: watch::Receiver<bool>,
     ) -> Response {
         let begun = Instant::now();
-        let outcome = self.run(action, request, body, stop).await;
-        self.finish(Some(action), begun, outcome)
+        let outcome = self.run(dialect, &mut action, request, body, stop).await;
+        self.finish(dialect, action, begun, outcome)
+    }
+
+    /// Finds out who makes a request; reads the body of one whose head is in order.
+    async fn believe(
+        &self,
+        request: &Parts,
+        body: RequestBody,
+    ) -> Result<(Caller<'_>, Bytes), SqsError> {
+        let admitted = self.access.admit(request)?;
+        let body = body.read().await.map_err(unread)?;
+        Ok((admitted.prove(&body)?, body))
     }
 
     async fn run(
         &self,
-        action: Action,
+        dialect: Dialect,
+        action: &mut Option<Action>,
         request: &Parts,
         body: RequestBody,
         stop: watch::Receiver<bool>,
-    ) -> Result<Vec<u8>, SqsError> {
-        let tenant = self.authenticator.authenticate(request)?;
-        let body = body.read().await.map_err(unread)?;
+    ) -> Result<Done, SqsError> {
+        let (caller, body) = self.believe(request, body).await?;
         let envelope = Envelope {
             path: request.uri.path(),
             trace_header: text_header(&request.headers, "x-amzn-trace-id"),
         };
-        let parsed = Request::from_json(action, &body, envelope)?;
+        let form;
+        let (tenant, action, parsed) = match *action {
+            Some(action) => {
+                let tenant = caller.tenant_at(Service::Sqs)?;
+                let parsed = Request::from_json(action, &body, envelope)?;
+                (tenant, action, parsed)
+            }
+            None => {
+                form = Form::parse(request.uri.query().unwrap_or_default(), &body)?;
+                if form.names_action(sts::GET_CALLER_IDENTITY) {
+                    let tenant = caller.tenant_at(Service::Sts)?;
+                    return Ok(Done::Caller(tenant.account.clone()));
+                }
+                let tenant = caller.tenant_at(Service::Sqs)?;
+                let named = form.action(envelope.path)?;
+                *action = Some(named);
+                (tenant, named, Request::from_query(named, &form, envelope)?)
+            }
+        };
         let call = Call {
             node: &self.node,
+            action,
+            dialect,
             tenant,
             base_url: &self.base_url(request),
             region: &self.config.region,
             metrics: &self.metrics,
             stop,
         };
-        actions::run(parsed, &call).await
+        actions::run(parsed, &call).await.map(Done::Action)
     }
 
     /// Counts and logs an outcome and makes it an answer.
     fn finish(
         &self,
+        dialect: Dialect,
         action: Option<Action>,
         begun: Instant,
-        outcome: Result<Vec<u8>, SqsError>,
+        outcome: Result<Done, SqsError>,
     ) -> Response {
         let request_id = self.request_id();
         let refusal = outcome.as_ref().err().map(|error| error.code);
@@ -215,8 +259,13 @@ impl Gateway {
             "request"
         );
         match outcome {
-            Ok(body) => success(&request_id, body),
-            Err(error) => response_of(Reply::json_error(&request_id, &error)),
+            Ok(Done::Caller(account)) => response_of(sts::caller_identity(&request_id, &account)),
+            Ok(Done::Action(answer)) if dialect == Dialect::Json => success(&request_id, answer),
+            Ok(Done::Action(answer)) => {
+                let action = action.expect("an action that succeeded is known");
+                response_of(Reply::success(dialect, &request_id, action, answer))
+            }
+            Err(error) => response_of(Reply::error(dialect, &request_id, &error)),
         }
     }
 
@@ -232,6 +281,14 @@ impl Gateway {
         let host = host.or_else(|| request.uri.authority().map(|authority| authority.as_str()));
         Cow::Owned(format!("http://{}", host.unwrap_or(NO_HOST)))
     }
+}
+
+/// What a request came to that was not refused.
+enum Done {
+    /// What an action answers.
+    Action(Vec<u8>),
+    /// Whose request it was, which was the question.
+    Caller(AccountId),
 }
 
 /// An open connection, counted as long as this lives.
@@ -254,6 +311,11 @@ fn report(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
         tracing::error!(%error, "a connection's task died");
     }
+}
+
+fn unknown_target(target: &str) -> SqsError {
+    let message = format!("The target {target} is none of this service.");
+    SqsError::new(ErrorCode::UnknownOperation, message)
 }
 
 fn unread(error: BodyError) -> SqsError {

@@ -1,7 +1,7 @@
 //! The SQS front: HTTP in, actions on the cluster, HTTP out.
 //!
-//! A request goes through [`Gateway`]: its route is read from method, path and headers, its tenant is
-//! determined, only then its body is read, parsed (`hikyaku-sqs`) and run by one file per action
+//! A request goes through [`Gateway`]: its route is read from method, path and headers, who
+//! signed it is determined ([`Access`]), only then its body is read, parsed (`hikyaku-sqs`) and run by one file per action
 //! under `actions`, which asks the cluster and says what every failure is to the client.
 //!
 //! What it promises: an acknowledged send is acknowledged by the cluster; a client that does not keep
@@ -10,6 +10,7 @@
 //! What is absent: the form of requests and answers (`hikyaku-sqs`), queues and messages
 //! (`hikyaku-cluster`), and any state but counters.
 
+mod access;
 mod actions;
 mod attributes;
 mod call;
@@ -25,6 +26,7 @@ mod route;
 mod stall;
 mod tenant;
 
+pub use access::Access;
 pub use config::{GatewayConfig, GatewayLimits};
 pub use gateway::Gateway;
 pub use listener::{Listener, TcpFront, listen_tcp};

@@ -1,7 +1,9 @@
 //! What a request is for, told by its method, path and headers alone.
 
 use hikyaku_sqs::action::Action;
+use hikyaku_sqs::reply::Dialect;
 use http::Method;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 
 /// What a request is for.
@@ -15,6 +17,8 @@ pub(crate) enum Route {
     Metrics,
     /// An action in the JSON dialect.
     Json(Action),
+    /// An action in the Query dialect, named by its parameters; and how it is answered.
+    Query(Dialect),
     /// An action in the JSON dialect that is none of the API.
     UnknownTarget(String),
     /// Nothing that is served here.
@@ -22,13 +26,14 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    /// Reads a request's route. JSON requests are posted to `/` or to a queue's path.
+    /// Reads a request's route. Both dialects are spoken at `/` and at a queue's path.
     pub(crate) fn of(request: &Parts) -> Self {
         if request.method == Method::GET {
             return match request.uri.path() {
                 "/livez" => Self::Live,
                 "/readyz" => Self::Ready,
                 "/metrics" => Self::Metrics,
+                _ if names_action(request) => Self::Query(query_dialect(request)),
                 _ => Self::Unknown,
             };
         }
@@ -39,16 +44,39 @@ impl Route {
                 Some(action) => Self::Json(action),
                 None => Self::UnknownTarget(target.to_owned()),
             },
+            // Without a content type the parameters may be in the URL.
+            None if request.method == Method::POST && !has(request, &CONTENT_TYPE, "json") => {
+                Self::Query(query_dialect(request))
+            }
             Some(_) | None => Self::Unknown,
         }
     }
+}
+
+fn names_action(request: &Parts) -> bool {
+    let mut parameters = request.uri.query().unwrap_or_default().split('&');
+    parameters.any(|parameter| parameter.starts_with("Action="))
+}
+
+/// XML, unless the client accepts JSON.
+fn query_dialect(request: &Parts) -> Dialect {
+    if has(request, &ACCEPT, "application/json") {
+        Dialect::Tree
+    } else {
+        Dialect::Xml
+    }
+}
+
+fn has(request: &Parts, header: &HeaderName, text: &str) -> bool {
+    let value = request.headers.get(header);
+    value.is_some_and(|value| value.to_str().is_ok_and(|value| value.contains(text)))
 }
 
 #[cfg(test)]
 mod tests {
     use hikyaku_sqs::action::Action;
 
-    use super::Route;
+    use super::{Dialect, Route};
 
     fn route(method: &str, uri: &str, target: Option<&str>) -> Route {
         let mut request = http::Request::builder().method(method).uri(uri);
@@ -70,11 +98,37 @@ mod tests {
     }
 
     #[test]
+    fn a_form_names_its_action_itself() {
+        let query = Route::Query(Dialect::Xml);
+        for path in ["/", "/000000000000/orders", "/?Action=ListQueues"] {
+            assert_eq!(route("POST", path, None), query, "{path}");
+        }
+        for path in ["/?Action=ListQueues", "/000000000000/orders?a=b&Action=x"] {
+            assert_eq!(route("GET", path, None), query, "{path}");
+        }
+        for (header, value, expected) in [
+            ("Accept", "application/json", Route::Query(Dialect::Tree)),
+            (
+                "Accept",
+                "text/xml, application/json;q=0.5",
+                Route::Query(Dialect::Tree),
+            ),
+            ("Content-Type", "application/x-www-form-urlencoded", query),
+            ("Content-Type", "application/x-amz-json-1.0", Route::Unknown),
+        ] {
+            let request = http::Request::post("/").header(header, value);
+            let parts = request.body(()).unwrap().into_parts().0;
+            assert_eq!(Route::of(&parts), expected, "{value}");
+        }
+    }
+
+    #[test]
     fn operators_ask_with_get() {
         assert_eq!(route("GET", "/livez", None), Route::Live);
         assert_eq!(route("GET", "/readyz?verbose", None), Route::Ready);
         assert_eq!(route("GET", "/metrics", None), Route::Metrics);
-        assert_eq!(route("POST", "/livez", None), Route::Unknown);
+        let form = Route::Query(Dialect::Xml);
+        assert_eq!(route("POST", "/livez", None), form);
     }
 
     #[test]
@@ -82,6 +136,5 @@ mod tests {
         let target = Some("AmazonSQS.SendMessage");
         assert_eq!(route("GET", "/", target), Route::Unknown);
         assert_eq!(route("PUT", "/", target), Route::Unknown);
-        assert_eq!(route("POST", "/", None), Route::Unknown);
     }
 }

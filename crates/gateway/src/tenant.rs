@@ -1,11 +1,7 @@
-//! Who is asking: the one place where a request is turned into a tenant.
-//!
-//! Signatures are not checked yet: any credentials, or none, are the default tenant's.
+//! On whose behalf a request is made.
 
 use hikyaku_metadata::TenantId;
-use hikyaku_sqs::error::SqsError;
 use hikyaku_sqs::queue_name::AccountId;
-use http::request::Parts;
 
 /// The owner of queues on whose behalf a request is made.
 #[derive(Clone, Debug)]
@@ -17,31 +13,12 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    /// The tenant of a cluster whose owner never asked for tenants.
-    pub(crate) fn default_tenant() -> Self {
-        let id = TenantId::DEFAULT;
+    /// The tenant of this id.
+    pub(crate) fn new(id: TenantId) -> Self {
         let account = AccountId::try_new(&id.to_string());
         Self {
             id,
             account: account.expect("a tenant is written as twelve digits"),
         }
-    }
-}
-
-/// Decides who is asking, before the body is read.
-pub(crate) struct Authenticator {
-    default: Tenant,
-}
-
-impl Authenticator {
-    pub(crate) fn new() -> Self {
-        Self {
-            default: Tenant::default_tenant(),
-        }
-    }
-
-    /// The tenant that this request is for, or why it is for none.
-    pub(crate) fn authenticate(&self, _request: &Parts) -> Result<&Tenant, SqsError> {
-        Ok(&self.default)
     }
 }

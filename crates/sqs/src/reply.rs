@@ -19,6 +19,11 @@ pub fn request_id(random: [u8; 16]) -> String {
     HexText::uuid(&random).to_string()
 }
 
+/// What an operation answers: a struct with the members that JSON gives it.
+pub trait Answer: Serialize {}
+
+impl<T: Serialize> Answer for T {}
+
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
@@ -33,7 +38,7 @@ pub enum Dialect {
 impl Dialect {
     /// Writes what an action answers.
     #[must_use]
-    pub fn answer<T: Serialize>(self, action: Action, answer: &T) -> Vec<u8> {
+    pub fn answer(self, action: Action, answer: &impl Answer) -> Vec<u8> {
         match self {
             Self::Json => to_json(answer),
             Self::Xml => {

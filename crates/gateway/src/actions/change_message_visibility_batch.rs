@@ -48,5 +48,5 @@ pub(super) async fn run(
     }
     call.metrics
         .count_failed_entries(Action::ChangeMessageVisibilityBatch, &response.failed);
-    Ok(response.to_json())
+    Ok(call.answer(&response))
 }

@@ -27,7 +27,7 @@ pub(super) async fn run(request: CreateQueue, call: &Call<'_>) -> Result<Vec<u8>
         None => create(&request, call).await?,
     }
     let queue_url = call.queue_url(&request.name);
-    Ok(CreateQueueResponse { queue_url }.to_json())
+    Ok(call.answer(&CreateQueueResponse { queue_url }))
 }
 
 async fn read(

@@ -41,5 +41,5 @@ pub(super) async fn run(
     }
     call.metrics
         .count_failed_entries(Action::DeleteMessageBatch, &response.failed);
-    Ok(response.to_json())
+    Ok(call.answer(&response))
 }

@@ -31,5 +31,5 @@ pub(super) async fn run(
         counts,
     };
     let attributes = selection.of(&description);
-    Ok(GetQueueAttributesResponse { attributes }.to_json())
+    Ok(call.answer(&GetQueueAttributesResponse { attributes }))
 }

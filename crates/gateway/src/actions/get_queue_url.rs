@@ -8,5 +8,5 @@ use crate::call::Call;
 pub(super) async fn run(request: GetQueueUrl, call: &Call<'_>) -> Result<Vec<u8>, SqsError> {
     call.read_queue(&request.queue).await?;
     let queue_url = call.queue_url(&request.queue.name);
-    Ok(GetQueueUrlResponse { queue_url }.to_json())
+    Ok(call.answer(&GetQueueUrlResponse { queue_url }))
 }

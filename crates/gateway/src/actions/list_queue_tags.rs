@@ -9,5 +9,5 @@ use crate::call::Call;
 pub(super) async fn run(request: ListQueueTags, call: &Call<'_>) -> Result<Vec<u8>, SqsError> {
     let queue = call.read_queue(&request.queue).await?;
     let tags = Tags::from_stored(queue.tags.clone());
-    Ok(ListQueueTagsResponse::new(&tags).to_json())
+    Ok(call.answer(&ListQueueTagsResponse::new(&tags)))
 }

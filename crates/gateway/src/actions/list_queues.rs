@@ -27,5 +27,5 @@ pub(super) async fn run(request: ListQueues, call: &Call<'_>) -> Result<Vec<u8>,
             .collect(),
         next_token,
     };
-    Ok(response.to_json())
+    Ok(call.answer(&response))
 }

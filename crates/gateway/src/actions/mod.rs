@@ -32,7 +32,7 @@ use crate::call::Call;
 /// The body of the answer of an action without output.
 const NO_OUTPUT: Vec<u8> = Vec::new();
 
-/// An action under way: the body of its answer in JSON, or its refusal.
+/// An action under way: what [`Call::answer`] wrote, or its refusal.
 ///
 /// Boxed one by one, so that a waiting poll holds no room for the largest action.
 pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = Result<Vec<u8>, SqsError>> + Send + 'a>>;

@@ -26,7 +26,7 @@ pub(super) async fn run(request: ReceiveMessage<'_>, call: &Call<'_>) -> Result<
         .iter_mut()
         .filter_map(|message| present(message, &receive))
         .collect();
-    Ok(ReceiveMessageResponse { messages }.to_json())
+    Ok(call.answer(&ReceiveMessageResponse { messages }))
 }
 
 async fn take(

@@ -22,7 +22,8 @@ pub(super) async fn run(request: SendMessage<'_>, call: &Call<'_>) -> Result<Vec
     match sent.pop().expect("one result per message") {
         Ok(sent) => {
             let id = MessageId(sent.id.0);
-            Ok(SendMessageResponse::new(id, message.digests(), sent.sequence).to_json())
+            let response = SendMessageResponse::new(id, message.digests(), sent.sequence);
+            Ok(call.answer(&response))
         }
         Err(error) => Err(refusal(&message, error)),
     }

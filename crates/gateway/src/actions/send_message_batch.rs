@@ -43,7 +43,7 @@ pub(super) async fn run(
     }
     call.metrics
         .count_failed_entries(Action::SendMessageBatch, &response.failed);
-    Ok(response.to_json())
+    Ok(call.answer(&response))
 }
 
 /// Sends the entries that passed their check: one result each, or the refusal of the whole batch.

@@ -10,7 +10,7 @@ use futures_util::stream::BoxStream;
 use hikyaku_cluster::{
     HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemClock, SystemEntropy,
 };
-use hikyaku_gateway::{Gateway, GatewayConfig};
+use hikyaku_gateway::{Access, Gateway, GatewayConfig};
 use hikyaku_raft::{BoxedStream, Net, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{Log, LogConfig, SimDisk, Work};
 use http_body_util::{BodyExt, Full};
@@ -45,6 +45,7 @@ pub struct Setup {
     pub log: LogConfig,
     pub memory_bytes: usize,
     pub config: GatewayConfig,
+    pub access: Access,
 }
 
 impl Default for Setup {
@@ -53,6 +54,7 @@ impl Default for Setup {
             log: LogConfig::small(),
             memory_bytes: 1 << 30,
             config: GatewayConfig::default(),
+            access: Access::anyone(),
         }
     }
 }
@@ -102,7 +104,7 @@ impl Front {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         Self {
-            gateway: Arc::new(Gateway::new(Arc::clone(&node), setup.config)),
+            gateway: Arc::new(Gateway::new(Arc::clone(&node), setup.config, setup.access)),
             node,
             stop: watch::Sender::new(false),
         }

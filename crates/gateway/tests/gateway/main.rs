@@ -4,5 +4,6 @@
 
 mod harness;
 mod messages;
+mod query;
 mod queues;
 mod serving;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_gateway::{Gateway, GatewayConfig, GatewayLimits, Listener};
+use hikyaku_gateway::{Access, Gateway, GatewayConfig, GatewayLimits, Listener};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
@@ -65,7 +65,11 @@ async fn operators_see_life_readiness_and_numbers() {
 #[tokio::test(start_paused = true)]
 async fn other_parts_add_their_numbers() {
     let front = Front::start().await;
-    let gateway = Gateway::new(Arc::clone(&front.node), GatewayConfig::default());
+    let gateway = Gateway::new(
+        Arc::clone(&front.node),
+        GatewayConfig::default(),
+        Access::anyone(),
+    );
     let gateway = gateway.with_metrics(Arc::new(|page| page.push_str("hikyaku_disk_bytes 1\n")));
     let front = Front {
         gateway: Arc::new(gateway),
