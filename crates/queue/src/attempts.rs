@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::codec::{DecodeError, Reader, Writer};
+use crate::ids::RequestId;
 use crate::reply::Delivery;
 
 /// How long an attempt can be repeated.
@@ -17,6 +18,8 @@ const LIFE_MS: u64 = 5 * 60 * 1_000;
 #[derive(Debug)]
 struct Attempt {
     made_at: u64,
+    /// The request that made it.
+    receive: RequestId,
     deliveries: Vec<Delivery>,
 }
 
@@ -28,8 +31,8 @@ pub(crate) struct Attempts {
     deliveries: usize,
 }
 
-/// The bytes one attempt costs beside its deliveries: 16 + 32 and 24 in the two orders, and its id.
-const ATTEMPT_BYTES: usize = (48 + 24) * 3 / 2 + 64;
+/// The bytes one attempt costs beside its deliveries: 16 + 48 and 24 in the two orders, and its id.
+const ATTEMPT_BYTES: usize = (64 + 24) * 3 / 2 + 64;
 
 impl Attempts {
     pub fn deliveries(&self, id: &str) -> Option<&[Delivery]> {
@@ -38,7 +41,18 @@ impl Attempts {
             .map(|attempt| attempt.deliveries.as_slice())
     }
 
-    pub fn remember(&mut self, id: &str, made_at: u64, deliveries: Vec<Delivery>) {
+    /// The request that made the attempt.
+    pub fn receive(&self, id: &str) -> Option<RequestId> {
+        self.by_id.get(id).map(|attempt| attempt.receive)
+    }
+
+    pub fn remember(
+        &mut self,
+        id: &str,
+        made_at: u64,
+        receive: RequestId,
+        deliveries: Vec<Delivery>,
+    ) {
         self.forget(id);
         let id: Arc<str> = id.into();
         self.deliveries += deliveries.len();
@@ -47,6 +61,7 @@ impl Attempts {
             id,
             Attempt {
                 made_at,
+                receive,
                 deliveries,
             },
         );
@@ -110,6 +125,7 @@ impl Attempts {
         for (id, attempt) in &self.by_id {
             writer.text(id);
             writer.number(attempt.made_at);
+            writer.request_id(attempt.receive);
             writer.length(attempt.deliveries.len());
             attempt
                 .deliveries
@@ -123,7 +139,9 @@ impl Attempts {
         for _ in 0..reader.length("attempts")? {
             let id = reader.text("attempt id")?;
             let made_at = reader.number("made at")?;
-            attempts.remember(id, made_at, reader.list("deliveries", Delivery::read)?);
+            let receive = reader.request_id()?;
+            let deliveries = reader.list("deliveries", Delivery::read)?;
+            attempts.remember(id, made_at, receive, deliveries);
         }
         Ok(attempts)
     }

@@ -12,7 +12,7 @@ const COMMAND_VERSION: u8 = 1;
 const HEAD_VERSION: u8 = 1;
 
 /// The latest T an entry may carry, in the 25th century: a message's stamp has 44 bits.
-pub(crate) const LATEST_T: u64 = (1 << 44) - (1 << 40);
+pub const LATEST_T: u64 = (1 << 44) - (1 << 40);
 
 /// One client's operation on one queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +57,11 @@ pub enum Operation {
         changes: Vec<VisibilityChange>,
     },
     /// Takes back deliveries whose client has gone before it saw them: visible again and uncounted.
+    /// A retry of their receive is applied anew; if one came before, nothing is taken back.
     ReturnUnread {
-        /// Name and receive count as delivered; one that has changed since is left alone.
+        /// The request that received them.
+        receive: RequestId,
+        /// Name and receive number as delivered; a message received again since is left alone.
         deliveries: Vec<(Name, u32)>,
     },
     /// Brings a queue's configuration; an older version than the one held changes nothing.
@@ -165,12 +168,16 @@ impl Operation {
                     writer.number(change.timeout_ms);
                 }
             }
-            Self::ReturnUnread { deliveries } => {
+            Self::ReturnUnread {
+                receive,
+                deliveries,
+            } => {
                 writer.byte(5);
+                writer.request_id(*receive);
                 writer.length(deliveries.len());
-                for (name, receive_count) in deliveries {
+                for (name, receive_number) in deliveries {
                     writer.name(*name);
-                    writer.number(u64::from(*receive_count));
+                    writer.number(u64::from(*receive_number));
                 }
             }
             Self::PutDescriptor(descriptor) => {
@@ -198,6 +205,7 @@ impl Operation {
                 changes: reader.list("changes", read_change)?,
             },
             5 => Self::ReturnUnread {
+                receive: reader.request_id()?,
                 deliveries: reader.list("deliveries", read_delivery)?,
             },
             6 => Self::PutDescriptor(Descriptor::decode(reader.blob("descriptor")?)?),
@@ -234,12 +242,21 @@ fn read_change(reader: &mut Reader<'_>) -> Result<VisibilityChange, DecodeError>
 }
 
 fn read_delivery(reader: &mut Reader<'_>) -> Result<(Name, u32), DecodeError> {
-    Ok((reader.name()?, reader.small("receive count")?))
+    Ok((reader.name()?, reader.small("receive number")?))
 }
 
 /// Encodes an entry's head: format version, T and the commands. The caller appends the bodies, one
 /// per [`SendMessage`], in order.
+///
+/// # Panics
+/// If T is beyond [`LATEST_T`], or the messages are more than an entry can name: once in the log,
+/// such a head would be refused by every replica for good.
 pub fn encode_head(now: u64, commands: &[Command]) -> Vec<u8> {
+    assert!(now <= LATEST_T, "the partition's clock keeps to T's range");
+    assert!(
+        message_count(commands) <= ORDINAL_LIMIT as usize,
+        "a batch ends long before the ordinals do"
+    );
     let mut writer = Writer::versioned(HEAD_VERSION);
     writer.number(now);
     writer.length(commands.len());
@@ -258,9 +275,12 @@ pub fn decode_head(head: &[u8]) -> Result<(u64, Vec<Command>), DecodeError> {
     }
     let commands = reader.list("commands", Command::read)?;
     reader.finish()?;
-    let messages: usize = commands.iter().map(Command::message_count).sum();
-    if messages > ORDINAL_LIMIT as usize {
+    if message_count(&commands) > ORDINAL_LIMIT as usize {
         return Err(DecodeError::Impossible("messages in one entry"));
     }
     Ok((now, commands))
+}
+
+fn message_count(commands: &[Command]) -> usize {
+    commands.iter().map(Command::message_count).sum()
 }

@@ -74,11 +74,11 @@ impl Held {
 
     /// The same message with its latest receive taken back. Its receive number stays used, so that
     /// the handle of that receive never passes for a later one's.
-    pub fn returned_unread(self, now: u64) -> Self {
+    pub fn returned_unread(self, visible_at: u64) -> Self {
         let receive_count = self.receive_count.saturating_sub(1);
         let returned = self.returned.saturating_add(1);
         Self {
-            visible_at: now,
+            visible_at,
             receive_count,
             returned,
             ..self

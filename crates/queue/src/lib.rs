@@ -28,7 +28,9 @@ mod slice;
 mod standard;
 
 pub use codec::DecodeError;
-pub use command::{Command, Operation, SendMessage, VisibilityChange, decode_head, encode_head};
+pub use command::{
+    Command, LATEST_T, Operation, SendMessage, VisibilityChange, decode_head, encode_head,
+};
 pub use descriptor::{DeduplicationScope, Descriptor, QueueKind, QueueState};
 pub use handle::{HandleKey, HandleSealer, InvalidHandle, ReceiptHandle};
 pub use ids::{MessageId, Name, PartitionId, QueueId, RequestId};

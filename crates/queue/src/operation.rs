@@ -11,12 +11,13 @@ mod send;
 
 use crate::command::Operation;
 use crate::handle::ReceiptHandle;
-use crate::ids::{PackedName, PartitionId, QueueId};
+use crate::ids::{PackedName, PartitionId, QueueId, RequestId};
 use crate::partition::Applied;
 use crate::reply::Reply;
+use crate::requests::Requests;
 use crate::slice::Slice;
 
-pub(crate) use receive::is_repeatable;
+pub(crate) use receive::repeated_receive;
 
 /// Where and when a command is applied.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +26,7 @@ pub(crate) struct Site {
     /// The partition's epoch of sequence numbers.
     pub epoch: u8,
     pub queue: QueueId,
+    pub request: RequestId,
     pub applied: Applied,
     /// Ordinal of the command's first message.
     pub first_ordinal: u32,
@@ -42,8 +44,14 @@ impl Site {
     }
 }
 
-/// Applies one operation; `None` for those that are not a slice's.
-pub(crate) fn apply(slice: &mut Slice, site: &Site, operation: &Operation) -> Option<Reply> {
+/// Applies one operation; `None` for those that are not a slice's. The requests are there for the
+/// one that takes an answer back.
+pub(crate) fn apply(
+    slice: &mut Slice,
+    requests: &mut Requests,
+    site: &Site,
+    operation: &Operation,
+) -> Option<Reply> {
     Some(match operation {
         Operation::Send { messages } => send::apply(slice, site, messages),
         Operation::Receive {
@@ -59,7 +67,10 @@ pub(crate) fn apply(slice: &mut Slice, site: &Site, operation: &Operation) -> Op
         ),
         Operation::Delete { handles } => delete::apply(slice, site, handles),
         Operation::ChangeVisibility { changes } => change_visibility::apply(slice, site, changes),
-        Operation::ReturnUnread { deliveries } => return_unread::apply(slice, site, deliveries),
+        Operation::ReturnUnread {
+            receive,
+            deliveries,
+        } => return_unread::apply(slice, requests, site, *receive, deliveries),
         Operation::PutDescriptor(_) | Operation::Housekeep => return None,
     })
 }

@@ -156,7 +156,7 @@ impl Partition {
         if now > command.not_after {
             return without_effect(Reply::Late);
         }
-        if let Some(reply) = self.requests.reply(command.request_id) {
+        if let Some(reply) = self.requests.answer_again(command.request_id) {
             return without_effect(reply);
         }
         if self.tombstones.contains_key(&command.queue) {
@@ -177,15 +177,21 @@ impl Partition {
             partition: self.id,
             epoch: self.epoch,
             queue: command.queue,
+            request: command.request_id,
             applied: self.applied,
             first_ordinal,
         };
-        let reply = operation::apply(slice, &site, &command.operation)
+        let repeated = repeated_receive(slice, &command.operation, now);
+        let reply = operation::apply(slice, &mut self.requests, &site, &command.operation)
             .expect("the other operations were taken out before");
         let effects = effects(command.queue, slice, deadline_before, now);
         if has_taken_effect(&reply) {
             self.requests
                 .remember(command.request_id, command.not_after, &reply);
+        }
+        if let Some(first) = repeated {
+            self.requests.mark_given_again(first);
+            self.requests.mark_given_again(command.request_id);
         }
         self.refile(command.queue);
         Outcome { reply, effects }
@@ -306,7 +312,7 @@ impl Partition {
     /// attempt did: such a receive is worth proposing without any other candidate.
     pub fn is_repeatable(&self, queue: QueueId, attempt_id: &str, now: u64) -> bool {
         self.slice(queue)
-            .is_some_and(|slice| operation::is_repeatable(slice, attempt_id, now))
+            .is_some_and(|slice| operation::repeated_receive(slice, attempt_id, now).is_some())
     }
 
     /// Whether a command with this id was applied and its answer is still kept: a retry is worth
@@ -369,6 +375,14 @@ fn without_effect(reply: Reply) -> Outcome {
         reply,
         effects: Effects::default(),
     }
+}
+
+/// The receive whose deliveries `operation` would hand out again.
+fn repeated_receive(slice: &Slice, operation: &Operation, now: u64) -> Option<RequestId> {
+    let Operation::Receive { attempt_id, .. } = operation else {
+        return None;
+    };
+    operation::repeated_receive(slice, attempt_id.as_deref()?, now)
 }
 
 /// Whether a retry must get this reply again. One that changed nothing is better tried again.

@@ -2,18 +2,29 @@
 //!
 //! A request is kept until its own `not_after`; a command later than that has no effect at all, so
 //! nothing can be applied twice. Answers that changed nothing are not kept: a retry may do better.
+//!
+//! An answer given out a second time is marked: nobody can tell any more which of the two copies was
+//! read, so what a receive handed out is not taken back then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::RequestId;
-use crate::reply::Reply;
+use crate::reply::{Delivery, Reply};
 
 #[derive(Debug)]
 struct Answered {
     not_after: u64,
+    /// Whether the answer, or what it handed out, was given to somebody else too.
+    given_again: bool,
     /// The encoded reply: a fraction of the value's size.
     reply: Box<[u8]>,
+}
+
+impl Answered {
+    fn decode(&self) -> Reply {
+        Reply::decode(&self.reply).expect("we encoded it, or checked it on reading")
+    }
 }
 
 /// See the module.
@@ -24,14 +35,36 @@ pub(crate) struct Requests {
     reply_bytes: usize,
 }
 
-/// The bytes one request costs beside its reply: 16 + 24 and 32 in the two orders at two thirds,
+/// The bytes one request costs beside its reply: 16 + 32 and 32 in the two orders at two thirds,
 /// and 16 for the reply's allocation.
-const REQUEST_BYTES: usize = (40 + 32) * 3 / 2 + 16;
+const REQUEST_BYTES: usize = (48 + 32) * 3 / 2 + 16;
 
 impl Requests {
-    pub fn reply(&self, id: RequestId) -> Option<Reply> {
+    /// The answer for a retry.
+    pub fn answer_again(&mut self, id: RequestId) -> Option<Reply> {
+        let answered = self.by_id.get_mut(&id)?;
+        answered.given_again = true;
+        Some(answered.decode())
+    }
+
+    /// Records that what a receive handed out was handed out again under another request id.
+    pub fn mark_given_again(&mut self, id: RequestId) {
+        if let Some(answered) = self.by_id.get_mut(&id) {
+            answered.given_again = true;
+        }
+    }
+
+    /// What the receive `id` handed out, if that went to nobody else. Once a retry would be late
+    /// there is nothing to tell: the mark may be forgotten already.
+    pub fn given_once(&self, id: RequestId, now: u64) -> Option<Vec<Delivery>> {
         let answered = self.by_id.get(&id)?;
-        Some(Reply::decode(&answered.reply).expect("we encoded it, or checked it on reading"))
+        if answered.given_again || answered.not_after < now {
+            return None;
+        }
+        match answered.decode() {
+            Reply::Received(deliveries) => Some(deliveries),
+            _ => None,
+        }
     }
 
     pub fn contains(&self, id: RequestId) -> bool {
@@ -43,6 +76,7 @@ impl Requests {
             id,
             Answered {
                 not_after,
+                given_again: false,
                 reply: reply.encode().into(),
             },
         );
@@ -55,16 +89,21 @@ impl Requests {
         assert!(before.is_none(), "a request is answered once");
     }
 
+    /// Forgets one answer, so that a retry is applied anew.
+    pub fn forget(&mut self, id: RequestId) {
+        if let Some(answered) = self.by_id.remove(&id) {
+            self.by_end.remove(&(answered.not_after, id));
+            self.reply_bytes -= answered.reply.len();
+        }
+    }
+
     /// Forgets requests whose `not_after` has passed, as far as `budget` goes.
     pub fn settle(&mut self, now: u64, budget: &mut usize) {
         while *budget > 0
             && let Some((not_after, id)) = self.by_end.first().copied()
             && not_after < now
         {
-            self.by_end.pop_first();
-            if let Some(answered) = self.by_id.remove(&id) {
-                self.reply_bytes -= answered.reply.len();
-            }
+            self.forget(id);
             *budget -= 1;
         }
     }
@@ -94,6 +133,7 @@ impl Requests {
         for (id, answered) in &self.by_id {
             writer.request_id(*id);
             writer.number(answered.not_after);
+            writer.flag(answered.given_again);
             writer.blob(&answered.reply);
         }
     }
@@ -103,12 +143,20 @@ impl Requests {
         for _ in 0..reader.length("requests")? {
             let id = reader.request_id()?;
             let not_after = reader.number("not after")?;
+            let given_again = reader.flag("given again")?;
             let reply: Box<[u8]> = reader.blob("reply")?.into();
             Reply::decode(&reply)?;
             if requests.by_id.contains_key(&id) {
                 return Err(DecodeError::Impossible("request answered twice"));
             }
-            requests.insert(id, Answered { not_after, reply });
+            requests.insert(
+                id,
+                Answered {
+                    not_after,
+                    given_again,
+                    reply,
+                },
+            );
         }
         Ok(requests)
     }

@@ -380,7 +380,9 @@ impl Host {
             Reply::DescriptorNeeded { .. } => self.stall(call),
             Reply::Received(_) if !found => self.park_or_answer(call, now_ms),
             Reply::Received(deliveries) => {
-                let unseen = Some(Unseen::new(deliveries, Arc::clone(&self.way_back)));
+                let receive = call.command.request_id;
+                let way_back = Arc::clone(&self.way_back);
+                let unseen = Some(Unseen::new(receive, deliveries, way_back));
                 let reply = Reply::Received(Vec::new());
                 // A client that has gone drops them, which hands them back.
                 call.answer

@@ -25,7 +25,7 @@ pub struct WayBack {
 }
 
 impl WayBack {
-    fn hand_back(&self, deliveries: &[Delivery]) {
+    fn hand_back(&self, receive: RequestId, deliveries: &[Delivery]) {
         let (Some(first), Some(now_ms), Some(calls)) = (
             deliveries.first(),
             self.clock.now_ms(),
@@ -33,15 +33,15 @@ impl WayBack {
         ) else {
             return;
         };
-        let names = deliveries
-            .iter()
-            .map(|delivery| (delivery.name, delivery.receive_count));
+        let names = deliveries.iter();
+        let names = names.map(|delivery| (delivery.name, delivery.receipt.receive_number));
         let command = Command {
             request_id: RequestId(self.entropy.draw_u128()),
             not_after: now_ms + RETURN_BUDGET_MS,
             queue: first.receipt.queue,
             descriptor_version: 0,
             operation: Operation::ReturnUnread {
+                receive,
                 deliveries: names.collect(),
             },
         };
@@ -53,13 +53,20 @@ impl WayBack {
 
 /// One receive's deliveries, not seen by their client yet.
 pub struct Unseen {
+    receive: RequestId,
     deliveries: Vec<Delivery>,
     way_back: Arc<WayBack>,
 }
 
 impl Unseen {
-    pub(super) fn new(deliveries: Vec<Delivery>, way_back: Arc<WayBack>) -> Self {
+    /// What `receive` handed out.
+    pub(super) fn new(
+        receive: RequestId,
+        deliveries: Vec<Delivery>,
+        way_back: Arc<WayBack>,
+    ) -> Self {
         Self {
+            receive,
             deliveries,
             way_back,
         }
@@ -79,7 +86,7 @@ impl Unseen {
 impl Drop for Unseen {
     fn drop(&mut self) {
         if !self.deliveries.is_empty() {
-            self.way_back.hand_back(&self.deliveries);
+            self.way_back.hand_back(self.receive, &self.deliveries);
         }
     }
 }

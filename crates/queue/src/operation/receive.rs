@@ -4,7 +4,7 @@ use super::Site;
 use crate::fifo::Fifo;
 use crate::handle::ReceiptHandle;
 use crate::held::Held;
-use crate::ids::PackedName;
+use crate::ids::{PackedName, RequestId};
 use crate::reply::{Delivery, Reply};
 use crate::slice::{Messages, Slice};
 
@@ -59,7 +59,7 @@ fn receive_fifo(
         && !deliveries.is_empty()
     {
         fifo.attempts
-            .remember(id, site.applied.now, deliveries.clone());
+            .remember(id, site.applied.now, site.request, deliveries.clone());
     }
     deliveries
 }
@@ -74,11 +74,14 @@ fn repeat(fifo: &mut Fifo, site: &Site, id: &str, visible_at: u64) -> Option<Vec
     fifo.attempts.deliveries(id).map(<[Delivery]>::to_vec)
 }
 
-/// Whether a receive with the attempt id `id` would hand out again what the attempt did.
-pub(crate) fn is_repeatable(slice: &Slice, id: &str, now: u64) -> bool {
+/// The receive whose deliveries one with the attempt id `id` would hand out again, if it would.
+pub(crate) fn repeated_receive(slice: &Slice, id: &str, now: u64) -> Option<RequestId> {
     match &slice.messages {
-        Messages::Standard(_) => false,
-        Messages::Fifo(fifo) => still_held(fifo, id, now).is_some(),
+        Messages::Standard(_) => None,
+        Messages::Fifo(fifo) => {
+            still_held(fifo, id, now)?;
+            fifo.attempts.receive(id)
+        }
     }
 }
 

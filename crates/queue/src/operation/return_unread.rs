@@ -1,30 +1,65 @@
-//! Return unread: takes back deliveries whose client had gone before it could see them.
+//! Return unread: takes back what a receive handed out to a client that had gone before it could see
+//! it.
 //!
-//! The message is visible again and the receive is not counted. A delivery that has changed since is
-//! left alone: then somebody did see it.
+//! The receive is not counted and its messages are visible again. Its answer is forgotten with that:
+//! kept, it would give a retry what somebody else may hold by then. A retry that came first has the
+//! same messages, and so has a repeated receive attempt; then nothing is taken back, and the messages
+//! return after their visibility timeout.
+//!
+//! Each delivery goes by its receive number, which no later one shares. With the answer gone, a
+//! second return finds nothing. The receive attempt stays, but its messages are not held as it left
+//! them, so it is never repeated.
 
 use super::Site;
-use crate::ids::{Name, PackedName};
-use crate::reply::Reply;
+use crate::held::Held;
+use crate::ids::{Name, PackedName, RequestId};
+use crate::reply::{Delivery, Reply};
+use crate::requests::Requests;
 use crate::slice::{Messages, Slice};
 
-pub(super) fn apply(slice: &mut Slice, site: &Site, deliveries: &[(Name, u32)]) -> Reply {
+pub(super) fn apply(
+    slice: &mut Slice,
+    requests: &mut Requests,
+    site: &Site,
+    receive: RequestId,
+    deliveries: &[(Name, u32)],
+) -> Reply {
     let now = site.applied.now;
-    for (name, receive_count) in deliveries {
-        let Some(name) = PackedName::from_name(*name) else {
-            continue;
-        };
-        let Some(held) = slice.held().get(name) else {
-            continue;
-        };
-        if held.receive_count != *receive_count || *receive_count == 0 || held.visible_at <= now {
-            continue;
-        }
-        let returned = held.returned_unread(now);
-        match &mut slice.messages {
-            Messages::Standard(standard) => standard.held_mut().replace(name, returned),
-            Messages::Fifo(fifo) => fifo.replace(name, returned, now),
-        }
+    let given = requests.given_once(receive, now).unwrap_or_default();
+    let unread: Vec<Delivery> = given
+        .into_iter()
+        .filter(|given| deliveries.contains(&(given.name, given.receipt.receive_number)))
+        .collect();
+    if unread.is_empty() {
+        return Reply::Returned;
+    }
+    requests.forget(receive);
+    for delivery in unread {
+        take_back(slice, site, &delivery);
     }
     Reply::Returned
+}
+
+fn take_back(slice: &mut Slice, site: &Site, delivery: &Delivery) {
+    let now = site.applied.now;
+    let Some((name, held)) = latest(slice, site, delivery) else {
+        return;
+    };
+    // Another time was set by the holder of an older handle, who counts on it.
+    let visible_at = match held.visible_at == delivery.deadline {
+        true => held.visible_at.min(now),
+        false => held.visible_at,
+    };
+    let returned = held.returned_unread(visible_at);
+    match &mut slice.messages {
+        Messages::Standard(standard) => standard.held_mut().replace(name, returned),
+        Messages::Fifo(fifo) => fifo.replace(name, returned, now),
+    }
+}
+
+/// The message, if it still exists and was not received again.
+fn latest(slice: &Slice, site: &Site, delivery: &Delivery) -> Option<(PackedName, Held)> {
+    let name = site.name(&delivery.receipt)?;
+    let held = slice.held().get(name)?;
+    (held.receive_number() == delivery.receipt.receive_number).then_some((name, held))
 }

@@ -288,22 +288,3 @@ fn the_in_flight_limit_answers_nothing() {
     assert_eq!(queue.receive(1, 10).len(), 1);
     assert!(queue.receive(1, 10).is_empty());
 }
-
-#[test]
-fn an_unread_grant_keeps_the_order_of_its_group() {
-    let mut queue = Queue::fifo();
-    queue.send_to(0, "a", "a1");
-    queue.send_to(0, "a", "a2");
-    let unread = queue.receive(1, 2);
-    queue.return_unread(2, &unread[0]);
-    queue.return_unread(2, &unread[1]);
-    let stale = queue.delete(3, unread[0].receipt);
-    assert_eq!(stale, Err(DeleteError::HandleExpired));
-    let read = queue.receive(3, 10);
-    assert_eq!(queue.texts(&read), ["a1", "a2"]);
-    assert_eq!(read[0].receive_count, 1);
-    assert_eq!(
-        queue.delete(4, unread[0].receipt),
-        Err(DeleteError::HandleExpired)
-    );
-}

@@ -14,3 +14,4 @@ mod property;
 mod script;
 mod standard;
 mod support;
+mod unread;

@@ -58,7 +58,26 @@ pub struct Model {
     pub now: u64,
     pub queues: Vec<Queue>,
     tombstones: Vec<(QueueId, u64, u64)>,
-    answered: Vec<(RequestId, Reply)>,
+    answered: Vec<Answered>,
+    /// Everything that was ever handed out, once for each time.
+    handed_out: Vec<Grant>,
+    /// What was taken back of it.
+    taken_back: Vec<Grant>,
+}
+
+#[derive(Debug, Clone)]
+struct Answered {
+    id: RequestId,
+    not_after: u64,
+    reply: Reply,
+}
+
+/// One receive of one message.
+type Grant = (QueueId, Name, u32);
+
+fn grant(delivery: &Delivery) -> Grant {
+    let number = delivery.receipt.receive_number;
+    (delivery.receipt.queue, delivery.name, number)
 }
 
 pub const PARTITION: PartitionId = PartitionId(3);
@@ -69,7 +88,7 @@ impl Model {
     }
 
     pub fn has_answered(&self, id: RequestId) -> bool {
-        self.answered.iter().any(|(answered, _)| *answered == id)
+        self.answered.iter().any(|answered| answered.id == id)
     }
 
     pub fn apply_entry(&mut self, index: u64, now: u64, commands: &[Command]) -> Vec<Reply> {
@@ -77,12 +96,25 @@ impl Model {
         let mut name = Name { index, ordinal: 0 };
         let mut replies = Vec::new();
         for command in commands {
-            replies.push(self.apply(name, command));
+            let reply = self.apply(name, command);
+            self.hand_out(&reply);
+            replies.push(reply);
             if let Operation::Send { messages } = &command.operation {
                 name.ordinal += messages.len() as u32;
             }
         }
         replies
+    }
+
+    /// What was taken back is nobody's under its old receive number.
+    fn hand_out(&mut self, reply: &Reply) {
+        let Reply::Received(deliveries) = reply else {
+            return;
+        };
+        for grant in deliveries.iter().map(grant) {
+            assert!(!self.taken_back.contains(&grant), "two hold {grant:?}");
+            self.handed_out.push(grant);
+        }
     }
 
     fn apply(&mut self, name: Name, command: &Command) -> Reply {
@@ -94,12 +126,9 @@ impl Model {
         if command.not_after < self.now {
             return Reply::Late;
         }
-        if let Some((_, reply)) = self
-            .answered
-            .iter()
-            .find(|(id, _)| *id == command.request_id)
-        {
-            return reply.clone();
+        let same = |answered: &&Answered| answered.id == command.request_id;
+        if let Some(answered) = self.answered.iter().find(same) {
+            return answered.reply.clone();
         }
         if self.tombstones.iter().any(|(id, ..)| *id == command.queue) {
             return Reply::QueueGone;
@@ -115,11 +144,51 @@ impl Model {
         };
         queue.pass_time(now);
         queue.used_at = now;
-        let reply = queue.operate(now, name, &command.operation);
+        let reply = match &command.operation {
+            Operation::ReturnUnread {
+                receive,
+                deliveries,
+            } => self.return_unread(command.queue, *receive, deliveries),
+            operation => queue.operate(now, name, operation),
+        };
         if reply != Reply::Received(vec![]) && reply != Reply::OverInFlightLimit {
-            self.answered.push((command.request_id, reply.clone()));
+            self.answered.push(Answered {
+                id: command.request_id,
+                not_after: command.not_after,
+                reply: reply.clone(),
+            });
         }
         reply
+    }
+
+    /// A receive is taken back if it can still be retried and nobody else was handed the same.
+    fn return_unread(&mut self, id: QueueId, receive: RequestId, named: &[(Name, u32)]) -> Reply {
+        let now = self.now;
+        let answered = self.answered.iter().find(|answered| answered.id == receive);
+        let Some(Reply::Received(received)) = answered
+            .filter(|answered| answered.not_after >= now)
+            .map(|answered| answered.reply.clone())
+        else {
+            return Reply::Returned;
+        };
+        let times = |grant: Grant| self.handed_out.iter().filter(|out| **out == grant).count();
+        let shared = received.iter().any(|delivery| times(grant(delivery)) > 1);
+        let is_named = |delivery: &&Delivery| {
+            let number = delivery.receipt.receive_number;
+            named.contains(&(delivery.name, number))
+        };
+        let unread: Vec<&Delivery> = received.iter().filter(is_named).collect();
+        if shared || unread.is_empty() {
+            return Reply::Returned;
+        }
+        self.answered.retain(|answered| answered.id != receive);
+        let queue = self.queues.iter_mut().find(|q| q.descriptor.id == id);
+        let queue = queue.expect("the command has met its queue");
+        for delivery in unread {
+            self.taken_back.push(grant(delivery));
+            queue.take_back(now, delivery);
+        }
+        Reply::Returned
     }
 
     fn put(&mut self, newer: &Descriptor) -> Reply {

@@ -158,6 +158,7 @@ fn a_deleted_queue_is_gone_and_does_not_come_back() {
         [QUEUE],
         "parked long polls must learn of it"
     );
+    assert_eq!(queue.effects.deadline_changed, [QUEUE]);
     assert!(queue.partition.is_gone(QUEUE));
     assert!(queue.partition.live_runs().is_empty());
     queue.apply(2, Operation::PutDescriptor(old));
@@ -167,6 +168,18 @@ fn a_deleted_queue_is_gone_and_does_not_come_back() {
         queue.apply(10 * MINUTE + 2, receive()),
         Reply::DescriptorNeeded { have: None }
     );
+}
+
+#[test]
+fn long_polls_learn_of_a_deletion_before_the_queue_was_ever_here() {
+    let mut queue = Queue::standard();
+    queue.descriptor = Descriptor {
+        state: QueueState::Deleted,
+        ..descriptor(QueueId(8), QueueKind::Standard)
+    };
+    queue.put(0, |_| ());
+    assert_eq!(queue.effects.receivable, [QueueId(8)]);
+    assert!(queue.partition.is_gone(QueueId(8)));
 }
 
 #[test]

@@ -69,7 +69,9 @@ impl Run {
         }
         self.check_against_model(commands);
         self.check_twin(&head, &outcomes);
-        replies.iter().for_each(|reply| self.script.note(reply));
+        for (command, reply) in commands.iter().zip(&replies) {
+            self.script.note(command.request_id, reply);
+        }
         replies
     }
 

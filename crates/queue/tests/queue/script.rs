@@ -25,7 +25,8 @@ pub enum Step {
     },
     Delete(Vec<Index>),
     Change(Vec<(Index, u64)>),
-    Return(Vec<Index>),
+    /// All of one receive, and strays.
+    Return(Index, Vec<Index>),
     Configure(Setting),
     OldDescriptor,
     Housekeep,
@@ -97,11 +98,12 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(max, timeout, attempt)| Step::Receive { max, timeout, attempt }),
         4 => vec(any::<Index>(), 1..4).prop_map(Step::Delete),
         4 => vec((any::<Index>(), change), 1..4).prop_map(Step::Change),
-        2 => vec(any::<Index>(), 1..3).prop_map(Step::Return),
+        4 => (any::<Index>(), vec(any::<Index>(), 0..2))
+            .prop_map(|(receive, strays)| Step::Return(receive, strays)),
         2 => setting().prop_map(Step::Configure),
         1 => Just(Step::OldDescriptor),
         2 => Just(Step::Housekeep),
-        2 => any::<Index>().prop_map(Step::Retry),
+        4 => any::<Index>().prop_map(Step::Retry),
     ]
 }
 
@@ -137,6 +139,7 @@ pub fn scripts() -> impl Strategy<Value = Vec<Entry>> {
 pub struct Script {
     descriptors: Vec<Descriptor>,
     deliveries: Vec<Delivery>,
+    receives: Vec<(RequestId, Vec<Delivery>)>,
     commands: Vec<Command>,
     messages: u64,
     requests: u128,
@@ -153,20 +156,20 @@ impl Script {
             .zip(kinds)
             .map(|(id, kind)| descriptor(id, kind))
             .collect();
-        let (deliveries, commands, messages, requests) = (vec![], vec![], 0, 0);
         Self {
             descriptors,
-            deliveries,
-            commands,
-            messages,
-            requests,
+            deliveries: vec![],
+            receives: vec![],
+            commands: vec![],
+            messages: 0,
+            requests: 0,
         }
     }
 
     /// The command for an act at `now`; none if it refers to something that is not there.
     pub fn command(&mut self, now: u64, act: &Act) -> Option<Command> {
         let operation = match &act.step {
-            Step::Retry(index) => return self.pick(&self.commands, index).cloned(),
+            Step::Retry(index) => return self.recent(&self.commands, index).cloned(),
             Step::Send(sendings) => Operation::Send {
                 messages: sendings.iter().map(|s| self.message(s)).collect(),
             },
@@ -197,13 +200,15 @@ impl Script {
                     changes: picks.iter().map(change).collect::<Option<_>>()?,
                 }
             }
-            Step::Return(picks) => {
-                let delivery = |pick| {
-                    let delivery = self.delivery(pick)?;
-                    Some((delivery.name, delivery.receive_count))
-                };
+            Step::Return(pick, strays) => {
+                let (receive, deliveries) = self.recent(&self.receives, pick)?;
+                let strays = strays.iter().filter_map(|pick| self.delivery(pick));
+                let deliveries = deliveries.iter().copied().chain(strays);
                 Operation::ReturnUnread {
-                    deliveries: picks.iter().map(delivery).collect::<Option<_>>()?,
+                    receive: *receive,
+                    deliveries: deliveries
+                        .map(|delivery| (delivery.name, delivery.receipt.receive_number))
+                        .collect(),
                 }
             }
             Step::Configure(setting) => Operation::PutDescriptor(self.configure(act, setting)),
@@ -235,15 +240,25 @@ impl Script {
     /// Handles mostly go to the queue that gave them out, whatever the act says.
     fn queue_of(&self, act: &Act, operation: &Operation) -> QueueId {
         match operation {
+            Operation::ReturnUnread {
+                receive,
+                deliveries,
+            } if deliveries.len() < 9 => {
+                let given = self.receives.iter().find(|(id, _)| id == receive);
+                given.map_or(act.queue, |(_, deliveries)| deliveries[0].receipt.queue)
+            }
             Operation::Delete { handles } if handles.len() < 3 => handles[0].queue,
             Operation::ChangeVisibility { changes } if changes.len() < 3 => changes[0].handle.queue,
             _ => act.queue,
         }
     }
 
-    pub fn note(&mut self, reply: &Reply) {
-        if let Reply::Received(deliveries) = reply {
+    pub fn note(&mut self, request: RequestId, reply: &Reply) {
+        if let Reply::Received(deliveries) = reply
+            && !deliveries.is_empty()
+        {
             self.deliveries.extend(deliveries);
+            self.receives.push((request, deliveries.clone()));
         }
     }
 
@@ -287,14 +302,14 @@ impl Script {
         descriptor.clone()
     }
 
-    /// The most recent deliveries are the interesting ones.
     fn delivery(&self, index: &Index) -> Option<Delivery> {
-        let recent = self.deliveries.len().saturating_sub(12);
-        self.pick(&self.deliveries[recent..], index).copied()
+        self.recent(&self.deliveries, index).copied()
     }
 
-    fn pick<'a, T>(&self, from: &'a [T], index: &Index) -> Option<&'a T> {
-        (!from.is_empty()).then(|| index.get(from))
+    /// The most recent ones are the interesting ones.
+    fn recent<'a, T>(&self, from: &'a [T], index: &Index) -> Option<&'a T> {
+        let recent = &from[from.len().saturating_sub(12)..];
+        (!recent.is_empty()).then(|| index.get(recent))
     }
 
     fn message(&mut self, sending: &Sending) -> SendMessage {

@@ -188,40 +188,6 @@ fn refuses_receives_at_the_in_flight_limit_until_one_is_deleted() {
 }
 
 #[test]
-fn an_unread_grant_comes_back_uncounted() {
-    let mut queue = Queue::standard();
-    queue.send(0, &["one"]);
-    let unread = queue.receive(5, 1)[0];
-    queue.return_unread(6, &unread);
-    assert_eq!(queue.effects.receivable, [QUEUE]);
-    let read = queue.receive(7, 1)[0];
-    assert_eq!((read.receive_count, read.first_received_at), (1, 7));
-    assert_ne!(read.receipt.receive_number, unread.receipt.receive_number);
-}
-
-#[test]
-fn an_unread_grant_that_is_re_timed_counts_as_in_flight() {
-    let mut queue = Queue::standard();
-    queue.send(0, &["one"]);
-    let unread = queue.receive(0, 1)[0];
-    queue.return_unread(1, &unread);
-    queue.change(2, unread.receipt, SECOND).unwrap();
-    assert_eq!(queue.counts(2), (0, 1, 0));
-    queue.send(SECOND + 2, &["two"]);
-    assert_eq!(queue.counts(SECOND + 2), (2, 0, 0));
-}
-
-#[test]
-fn a_grant_that_was_read_since_is_not_taken_back() {
-    let mut queue = Queue::standard();
-    queue.send(0, &["one"]);
-    let first = queue.receive(0, 1)[0];
-    queue.receive(30 * SECOND, 1);
-    queue.return_unread(31 * SECOND, &first);
-    assert_eq!(queue.counts(31 * SECOND), (0, 1, 0));
-}
-
-#[test]
 fn tells_the_leader_when_to_look_again() {
     let mut queue = Queue::standard();
     assert_eq!(queue.partition.next_deadline(QUEUE, 0), None);

@@ -223,12 +223,34 @@ impl Queue {
         }
     }
 
-    pub fn return_unread(&mut self, now: u64, delivery: &Delivery) {
-        let deliveries = vec![(delivery.name, delivery.receive_count)];
-        assert_eq!(
-            self.apply(now, Operation::ReturnUnread { deliveries }),
-            Reply::Returned
-        );
+    /// Receives under `command`'s request id; a second time it is a retry.
+    pub fn receive_as(&mut self, now: u64, command: &Command) -> Vec<Delivery> {
+        match self.apply_command(now, command.clone()) {
+            Reply::Received(deliveries) => deliveries,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A receive of up to ten messages that can be retried.
+    pub fn receive_command(&mut self, attempt: Option<&str>) -> Command {
+        self.command(Operation::Receive {
+            max: 10,
+            visibility_timeout_ms: None,
+            attempt_id: attempt.map(str::to_owned),
+        })
+    }
+
+    /// Takes back what `receive` handed out.
+    pub fn return_unread(&mut self, now: u64, receive: &Command, deliveries: &[Delivery]) {
+        let name_and_number = |delivery: &Delivery| {
+            let number = delivery.receipt.receive_number;
+            (delivery.name, number)
+        };
+        let operation = Operation::ReturnUnread {
+            receive: receive.request_id,
+            deliveries: deliveries.iter().map(name_and_number).collect(),
+        };
+        assert_eq!(self.apply(now, operation), Reply::Returned);
     }
 
     /// Visible, in flight, delayed.

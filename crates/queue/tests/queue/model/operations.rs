@@ -50,13 +50,9 @@ impl Queue {
                     .map(|change| self.change(now, change))
                     .collect(),
             ),
-            Operation::ReturnUnread { deliveries } => {
-                deliveries
-                    .iter()
-                    .for_each(|(name, count)| self.return_unread(now, *name, *count));
-                Reply::Returned
+            Operation::ReturnUnread { .. } | Operation::PutDescriptor(_) | Operation::Housekeep => {
+                panic!("not a queue's")
             }
-            Operation::PutDescriptor(_) | Operation::Housekeep => panic!("not a queue's"),
         }
     }
 
@@ -310,14 +306,16 @@ impl Queue {
         Ok(())
     }
 
-    fn return_unread(&mut self, now: u64, name: Name, count: u32) {
-        if let Some(message) = self.message(name)
-            && message.count == count
-            && count > 0
-            && message.own_time > Some(now)
+    pub(super) fn take_back(&mut self, now: u64, delivery: &Delivery) {
+        let (handle, deadline) = (delivery.receipt, delivery.deadline);
+        if handle.queue == self.descriptor.id
+            && let Some(message) = self.message(delivery.name)
+            && message.number == handle.receive_number
         {
             message.count -= 1;
-            self.re_time(now, name, now);
+            if message.own_time == Some(deadline) && deadline > now {
+                self.re_time(now, delivery.name, now);
+            }
         }
     }
 }
