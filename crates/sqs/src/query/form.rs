@@ -49,6 +49,12 @@ impl<'a> Form<'a> {
         Ok(Self(parameters))
     }
 
+    /// Whether the form asks for the operation of this name.
+    #[must_use]
+    pub fn names_action(&self, name: &str) -> bool {
+        self.get("Action") == Some(name)
+    }
+
     /// The operation asked for, at the endpoint with this path.
     ///
     /// A queue's path is no endpoint for what is about no queue; `GetQueueUrl` is taken there.
