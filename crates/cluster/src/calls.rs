@@ -22,6 +22,13 @@ const WAIT_MAX: Duration = Duration::from_secs(25);
 /// Longest budget accepted from another node.
 const BUDGET_MAX: Duration = Duration::from_secs(60);
 
+/// Messages of one command: an SQS batch.
+const MESSAGES_MAX: usize = 10;
+
+/// Bodies of one command: a mebibyte of message in all, with room for what is stored beside it. An
+/// entry that the log refuses would stop the group.
+const BODY_BYTES_MAX: usize = 4 << 20;
+
 /// Answers other nodes from this node's partitions and metadata replica.
 pub struct LocalCalls {
     router: Arc<Router>,
@@ -45,6 +52,10 @@ impl LocalCalls {
         let Some(handle) = self.router.partition(PartitionId(partition)) else {
             return retry(None, true);
         };
+        let body_bytes: usize = bodies.iter().map(Bytes::len).sum();
+        if bodies.len() > MESSAGES_MAX || body_bytes > BODY_BYTES_MAX {
+            return malformed("a command too large for one entry");
+        }
         let command = match Command::decode(command) {
             Ok(command) if command.message_count() == bodies.len() => command,
             Ok(_) => return malformed("the number of bodies"),

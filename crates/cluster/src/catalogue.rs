@@ -7,18 +7,22 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use futures_util::future::BoxFuture;
 use hikyaku_metadata::{Changes, ClusterRecord, QueueRecord, TenantId};
 use hikyaku_queue::{HandleKey, HandleSealer, QueueId};
 use hikyaku_raft::Group;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::machines::MetadataMachine;
 
 /// Key of the cluster's record in the store; queues are under `q` and their id.
 const CLUSTER_KEY: &[u8] = b"c";
+
+/// Updates that may wait for the store; more, and it is rewritten as a whole.
+const UPDATES_AHEAD: usize = 256;
 
 /// Keys and values.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
@@ -50,6 +54,8 @@ pub struct Catalogue {
     store: Arc<dyn CatalogueCopy>,
     /// Log index of the metadata up to which the copy is complete.
     synced: watch::Sender<u64>,
+    /// The store lacks an update: the next one must rewrite it.
+    store_lags: AtomicBool,
 }
 
 #[derive(Default)]
@@ -75,6 +81,7 @@ impl Catalogue {
             state: RwLock::new(state),
             store,
             synced: watch::Sender::default(),
+            store_lags: AtomicBool::new(false),
         }
     }
 
@@ -134,20 +141,39 @@ impl Catalogue {
         self.synced.subscribe()
     }
 
-    /// Keeps the copy up to date until the group is gone.
+    /// Keeps the copy up to date until the group is gone. The store is written beside it: a slow one
+    /// delays nobody who waits for the copy.
     pub async fn follow(self: Arc<Self>, metadata: Group<MetadataMachine>) {
+        let (updates, written) = mpsc::channel(UPDATES_AHEAD);
+        tokio::join!(self.take(metadata, updates), self.write(written));
+    }
+
+    async fn take(&self, metadata: Group<MetadataMachine>, updates: mpsc::Sender<CopyUpdate>) {
         let mut applied = metadata.watch_applied();
         loop {
             let index = applied.borrow_and_update().index;
             let update = metadata.with_machine(|machine| self.take_changes(machine));
             self.synced.send_replace(index);
             if let Some(update) = update
-                && let Err(error) = self.store.apply(update).await
+                && updates.try_send(update).is_err()
             {
-                tracing::warn!(%error, "catalogue copy not written");
+                self.store_lags.store(true, Ordering::Relaxed);
             }
             if applied.changed().await.is_err() {
                 return;
+            }
+        }
+    }
+
+    /// Writes updates to the store. After one that failed or was dropped, the next one rewrites it all:
+    /// a store with a hole would hide queues after a restart.
+    async fn write(&self, mut updates: mpsc::Receiver<CopyUpdate>) {
+        while let Some(update) = updates.recv().await {
+            let rewrite = self.store_lags.swap(false, Ordering::Relaxed);
+            let update = if rewrite { self.read().whole() } else { update };
+            if let Err(error) = self.store.apply(update).await {
+                tracing::warn!(%error, "catalogue copy not written");
+                self.store_lags.store(true, Ordering::Relaxed);
             }
         }
     }
@@ -157,31 +183,36 @@ impl Catalogue {
             .state
             .write()
             .expect("no panic happens under this lock");
+        let foreign = match (&state.cluster, machine.0.cluster()) {
+            (Some(copy), Some(cluster)) => copy.cluster_id != cluster.cluster_id,
+            (Some(_) | None, _) => false,
+        };
+        let changes = machine
+            .0
+            .changes_since(if foreign { 0 } else { state.revision });
+        let (difference, replace_all) = match changes {
+            Changes::Since(difference) if difference.revision == state.revision && !foreign => {
+                return None;
+            }
+            Changes::Since(difference) => (difference, foreign),
+            // A replica that replays its log catches up; until then the copy is the newer one.
+            Changes::Ahead => return None,
+            Changes::FullResync => match machine.0.changes_since(0) {
+                Changes::Since(difference) => (difference, true),
+                Changes::Ahead | Changes::FullResync => {
+                    unreachable!("an empty copy can always be brought up to date")
+                }
+            },
+        };
+        if replace_all {
+            *state = State::default();
+        }
         let mut update = CopyUpdate {
-            replace_all: false,
-            revision: state.revision,
+            replace_all,
+            revision: difference.revision,
             puts: Vec::new(),
             deletes: Vec::new(),
         };
-        if state.revision == machine.0.revision() {
-            return None;
-        }
-        let difference = match machine.0.changes_since(state.revision) {
-            Changes::Since(difference) => difference,
-            // A replica that replays its log catches up; until then the copy is the newer one.
-            Changes::Ahead => return None,
-            Changes::FullResync => {
-                *state = State::default();
-                update.replace_all = true;
-                match machine.0.changes_since(0) {
-                    Changes::Since(difference) => difference,
-                    Changes::Ahead | Changes::FullResync => {
-                        unreachable!("an empty copy can always be brought up to date")
-                    }
-                }
-            }
-        };
-        update.revision = difference.revision;
         if let Some(cluster) = difference.cluster {
             update.puts.push((CLUSTER_KEY.to_vec(), cluster.encode()));
             state.set_cluster(cluster.clone());
@@ -206,6 +237,21 @@ impl Catalogue {
 }
 
 impl State {
+    /// The whole copy as one update.
+    fn whole(&self) -> CopyUpdate {
+        let cluster = self.cluster.iter();
+        let cluster = cluster.map(|cluster| (CLUSTER_KEY.to_vec(), cluster.encode()));
+        let queues = self.queues.values();
+        let queues = queues.map(|record| (queue_key(record.descriptor.id), record.encode()));
+        let puts = cluster.chain(queues).collect();
+        CopyUpdate {
+            replace_all: true,
+            revision: self.revision,
+            puts,
+            deletes: Vec::new(),
+        }
+    }
+
     fn put(&mut self, record: QueueRecord) {
         let id = record.descriptor.id;
         self.remove(id);
@@ -250,6 +296,10 @@ fn queue_key(queue: QueueId) -> Vec<u8> {
 
 fn load(store: &dyn CatalogueCopy) -> io::Result<State> {
     let (revision, pairs) = store.load()?;
+    if revision == 0 {
+        // A copy that was being replaced: whatever is left of it may be of queues long gone.
+        return Ok(State::default());
+    }
     let mut state = State {
         revision,
         ..State::default()
@@ -296,5 +346,71 @@ impl CatalogueCopy for MemoryCopy {
         }
         held.pairs.extend(update.puts);
         Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hikyaku_metadata::NodeRecord;
+
+    fn cluster(cluster_id: u128) -> ClusterRecord {
+        let nodes = vec![NodeRecord {
+            node: 1,
+            address: String::new(),
+        }];
+        ClusterRecord {
+            cluster_id,
+            partitions: 1,
+            handle_keys: vec![(1, [7; 64])],
+            nodes,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_copy_that_was_being_replaced_is_empty() {
+        let store = MemoryCopy::default();
+        let puts = vec![(CLUSTER_KEY.to_vec(), cluster(5).encode())];
+        let leftover = CopyUpdate {
+            replace_all: true,
+            revision: 0,
+            puts,
+            deletes: Vec::new(),
+        };
+        store.apply(leftover).await.expect("memory");
+        assert_eq!(Catalogue::open(Arc::new(store)).cluster(), None);
+    }
+
+    #[tokio::test]
+    async fn a_copy_starts_from_what_the_store_has() {
+        let store = MemoryCopy::default();
+        let puts = vec![(CLUSTER_KEY.to_vec(), cluster(5).encode())];
+        let whole = CopyUpdate {
+            replace_all: true,
+            revision: 3,
+            puts,
+            deletes: Vec::new(),
+        };
+        store.apply(whole).await.expect("memory");
+        let catalogue = Catalogue::open(Arc::new(store));
+        assert_eq!(
+            catalogue.cluster().map(|cluster| cluster.cluster_id),
+            Some(5)
+        );
+        assert!(catalogue.sealer().is_some());
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_read_is_as_good_as_empty() {
+        struct Broken;
+        impl CatalogueCopy for Broken {
+            fn load(&self) -> io::Result<(u64, Pairs)> {
+                Ok((4, vec![(CLUSTER_KEY.to_vec(), b"nonsense".to_vec())]))
+            }
+            fn apply(&self, _update: CopyUpdate) -> BoxFuture<'static, io::Result<()>> {
+                Box::pin(std::future::ready(Ok(())))
+            }
+        }
+        assert_eq!(Catalogue::open(Arc::new(Broken)).cluster(), None);
     }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use hikyaku_queue::LATEST_T;
 use hikyaku_raft::GroupClock;
 
 use crate::ports::Clock;
@@ -67,6 +68,13 @@ impl PartitionClock {
         let time_us = start_us.max(applied_ms.saturating_mul(1_000));
         state.known = Some(Point { time_us, at: now });
         state.leading = true;
+    }
+
+    /// Whether [`PartitionClock::lead`] would start from what it should: from a T that was heard, or
+    /// from the clocks of all `others` voters.
+    pub fn is_ready_to_lead(&self, others: usize) -> bool {
+        let state = self.lock();
+        state.known.is_some() || state.offsets_ms.len() >= others
     }
 
     /// Gives T up; what is known stays known.
@@ -146,7 +154,8 @@ impl GroupClock for PartitionClock {
 
     fn heard_leader_time(&self, time_ms: u64) {
         let mut state = self.lock();
-        if !state.leading {
+        // A T that no entry could carry is nobody's T.
+        if !state.leading && time_ms <= LATEST_T {
             self.hear(&mut state, time_ms);
         }
     }
@@ -165,7 +174,7 @@ impl GroupClock for PartitionClock {
         let mut state = self.lock();
         state.offsets_ms.insert(node, offset.unwrap_or(0));
         // Before it serves, a new leader learns the latest T that a follower has heard.
-        if !state.leading && believed_time_ms > 0 {
+        if !state.leading && (1..=LATEST_T).contains(&believed_time_ms) {
             let now = self.clock.monotonic();
             let believed_us = state.known.map_or(0, |known| known.extended_to(now));
             let time_us = believed_us.max(believed_time_ms.saturating_mul(1_000));

@@ -15,7 +15,10 @@ use tokio::time::Instant;
 use crate::catalogue::Catalogue;
 use crate::clock::PartitionClock;
 use crate::machines::MetadataMachine;
-use crate::partition::{DescriptorSource, MetadataUnreachable};
+use crate::node::hand_off;
+use crate::partition::{
+    DescriptorSource, HEAR_VOTERS_INTERVAL, HEAR_VOTERS_LIMIT, MetadataUnreachable,
+};
 use crate::ports::Entropy;
 
 /// Pauses between two attempts.
@@ -88,6 +91,15 @@ impl ControlPlane {
         &self.group
     }
 
+    /// After a full stop, waits a little to hear the clocks of the other voters.
+    pub async fn hear_voters(&self) {
+        let others = self.group.voters().len().saturating_sub(1);
+        let deadline = Instant::now() + HEAR_VOTERS_LIMIT;
+        while !self.clock.is_ready_to_lead(others) && Instant::now() < deadline {
+            tokio::time::sleep(HEAR_VOTERS_INTERVAL).await;
+        }
+    }
+
     /// Takes over or gives up the metadata's T.
     pub fn set_serving(&self, serving: bool) {
         if serving {
@@ -97,6 +109,11 @@ impl ControlPlane {
             self.clock.follow();
         }
         self.serving.send_replace(serving);
+    }
+
+    /// Hands leadership of the metadata to another node.
+    pub async fn hand_off(&self) {
+        hand_off(&self.group, self.node).await;
     }
 
     /// T of the metadata as this node believes it, milliseconds.

@@ -4,6 +4,7 @@
 //! Everything here may be repeated without harm, so a new leader just starts over from the
 //! replicated state.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +24,12 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Deliveries under way at once.
 const DELIVERIES_AT_ONCE: usize = 16;
 
-/// Deliveries taken from the pending set at once.
-const DELIVERIES_PER_ROUND: usize = 1_024;
+/// Deliveries taken from the pending set at once, for each partition.
+const DELIVERIES_PER_PARTITION: usize = 16;
+
+/// How long one delivery may hold up the next round: a partition without a leader must not keep
+/// other partitions from hearing of their changes.
+const DELIVERY_LIMIT: Duration = Duration::from_secs(1);
 
 /// How long the driver's own commands may stay on their way, in T.
 const BUDGET_MS: u64 = 20_000;
@@ -68,17 +73,27 @@ impl Driver {
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let mut leadership = self.control.group().watch_leadership();
         let mut applied = self.control.group().watch_applied();
-        let mut serving = false;
+        let mut serving = None;
         loop {
             let now: Leadership = *leadership.borrow_and_update();
-            if now.serving != serving {
-                serving = now.serving;
-                self.control.set_serving(serving);
-                tracing::info!(serving, term = now.term, "metadata leadership");
+            // A new term of one's own counts as a loss and a gain: another leader was in between.
+            if serving.is_some_and(|term| !now.serving || term != now.term) {
+                serving = None;
+                self.control.set_serving(false);
+                tracing::info!(term = now.term, "no longer leads the metadata");
+            }
+            if now.serving && serving.is_none() {
+                self.control.hear_voters().await;
+                if leadership.has_changed().unwrap_or(false) {
+                    continue;
+                }
+                serving = Some(now.term);
+                self.control.set_serving(true);
+                tracing::info!(term = now.term, "became leader of the metadata");
             }
             applied.borrow_and_update();
             let work = async {
-                if serving {
+                if serving.is_some() {
                     self.found().await;
                     self.deliver().await;
                     self.keep_house().await;
@@ -143,13 +158,18 @@ impl Driver {
     }
 
     async fn deliver(&self) {
-        let pending: Vec<(Descriptor, PartitionId)> =
-            self.control.group().with_machine(|machine| {
-                let pending = machine.0.pending_deliveries().take(DELIVERIES_PER_ROUND);
-                pending
-                    .map(|(descriptor, partition)| (descriptor.clone(), partition))
-                    .collect()
-            });
+        let pending = self.control.group().with_machine(|machine| {
+            let mut taken: BTreeMap<PartitionId, usize> = BTreeMap::new();
+            let mut pending = Vec::new();
+            for (descriptor, partition) in machine.0.pending_deliveries() {
+                let taken = taken.entry(partition).or_default();
+                if *taken < DELIVERIES_PER_PARTITION {
+                    *taken += 1;
+                    pending.push((descriptor.clone(), partition));
+                }
+            }
+            pending
+        });
         futures_util::stream::iter(pending)
             .map(|(descriptor, partition)| self.deliver_one(descriptor, partition))
             .buffer_unordered(DELIVERIES_AT_ONCE)
@@ -167,7 +187,8 @@ impl Driver {
             bodies: Vec::new(),
             wait: Duration::ZERO,
         };
-        match self.router.call(request).await {
+        let called = tokio::time::timeout(DELIVERY_LIMIT, self.router.call(request)).await;
+        match called.unwrap_or(Err(CallError::Unavailable { no_effect: false })) {
             // A slice that is gone needs no descriptor any more.
             Ok(_) | Err(CallError::QueueGone) => {
                 let delivered = DescriptorDelivered {

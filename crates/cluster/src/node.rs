@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hikyaku_metadata::Metadata;
 use hikyaku_queue::{Partition, PartitionId};
-use hikyaku_raft::{Group, GroupSpec, OpenGroupError, ProposeError, RaftNode};
+use hikyaku_raft::{Group, GroupSpec, Machine, OpenGroupError, ProposeError, RaftNode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -22,6 +22,9 @@ use crate::memory::MemoryBudget;
 use crate::partition::{Host, HostLimits, HostParts, PartitionHandle};
 use crate::ports::{Clock, Entropy};
 use crate::router::Router;
+
+/// How long a stop waits for others to take over leadership.
+const HAND_OFF_LIMIT: Duration = Duration::from_secs(3);
 
 /// What this node is and whom it belongs to.
 #[derive(Clone, Debug)]
@@ -68,6 +71,14 @@ pub enum StartError {
         /// Why.
         source: ProposeError,
     },
+    /// The cluster was founded with another number of partitions, which never changes.
+    #[error("the cluster has {founded} partitions, not the configured {configured}")]
+    Partitions {
+        /// What it was founded with.
+        founded: u32,
+        /// What the configuration says.
+        configured: u32,
+    },
     /// The peers' listener cannot be opened.
     #[error("cannot listen for peers on {address}: {source}")]
     Listen {
@@ -108,6 +119,7 @@ impl Node {
         let metadata: Group<MetadataMachine> = raft
             .open_group(spec, || MetadataMachine(Metadata::new()))
             .await?;
+        check_partitions(&settings, &metadata, &catalogue)?;
         let control = Arc::new(ControlPlane::new(
             settings.node,
             metadata.clone(),
@@ -139,6 +151,7 @@ impl Node {
                 .await?;
             groups.push(group.clone());
             let parts = HostParts {
+                node: settings.node,
                 partition,
                 group,
                 raft: Arc::clone(&raft),
@@ -235,8 +248,10 @@ impl Node {
         leader_known && self.catalogue.cluster().is_some() && !*self.stop.borrow()
     }
 
-    /// Stops serving, then the replicas, in this order, so that nothing is cut off half-way.
+    /// Hands leadership away, stops serving, then the replicas, in this order, so that nothing is cut
+    /// off half-way.
     pub async fn stop(&self) {
+        self.hand_off().await;
         self.stop.send_replace(true);
         let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("no panic under this lock"));
         while let Some(ended) = tasks.join_next().await {
@@ -245,6 +260,42 @@ impl Node {
             }
         }
         self.raft.stop().await;
+    }
+
+    /// Asks another voter to lead each group that this node leads, and waits a little for it. What is
+    /// not taken over in time elects a leader when this node falls silent.
+    async fn hand_off(&self) {
+        let partitions = self
+            .partitions()
+            .iter()
+            .map(|partition| partition.hand_off());
+        let everything = async {
+            self.control.hand_off().await;
+            futures_util::future::join_all(partitions).await;
+        };
+        if tokio::time::timeout(HAND_OFF_LIMIT, everything)
+            .await
+            .is_err()
+        {
+            tracing::warn!("not every leadership was handed off before the stop");
+        }
+    }
+}
+
+/// Hands leadership of one group to another voter; returns when this replica leads no more, or at
+/// once when it does not lead or is alone.
+pub async fn hand_off<M: Machine>(group: &Group<M>, node: u64) {
+    if !group.leadership().serving {
+        return;
+    }
+    let voters = group.voters();
+    let Some((heir, _)) = voters.iter().find(|(_, placed)| **placed != node) else {
+        return;
+    };
+    if group.transfer_leader(*heir).await.is_ok() {
+        let mut leadership = group.watch_leadership();
+        // An error means that the group is gone, and its leadership with it.
+        leadership.wait_for(|now| !now.serving).await.ok();
     }
 }
 
@@ -256,6 +307,25 @@ async fn follow(
     tokio::select! {
         () = catalogue.follow(metadata) => {}
         _ = stop.wait_for(|stop| *stop) => {}
+    }
+}
+
+/// A node that opened fewer partitions than there are would never serve the queues on the others.
+fn check_partitions(
+    settings: &NodeSettings,
+    metadata: &Group<MetadataMachine>,
+    catalogue: &Catalogue,
+) -> Result<(), StartError> {
+    let checkpointed =
+        metadata.with_machine(|machine| machine.0.cluster().map(|cluster| cluster.partitions));
+    let copied = catalogue.cluster().map(|cluster| cluster.partitions);
+    let configured = settings.partitions;
+    match checkpointed.or(copied) {
+        Some(founded) if founded != configured => Err(StartError::Partitions {
+            founded,
+            configured,
+        }),
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -139,7 +139,7 @@ impl Router {
                 let bodies = request.bodies.clone();
                 let attempt = self.attempt(handle, command, bodies, wait_until, deadline);
                 match attempt.await {
-                    Attempt::Done(result) => return late_is_unavailable(result, no_effect),
+                    Attempt::Done(result) => return settle(result, no_effect),
                     Attempt::Again {
                         no_effect: this_had_none,
                     } => no_effect &= this_had_none,
@@ -171,15 +171,20 @@ impl Router {
                 }
             }
             Some(leader) => {
-                self.attempt_remote(
+                let attempt = self.attempt_remote(
                     leader,
                     handle.partition(),
                     command,
                     bodies,
                     wait_until,
                     deadline,
-                )
-                .await
+                );
+                // A leader that vanished may leave its connection open: another leader is a better
+                // sign than its silence. The attempt may have had its effect.
+                tokio::select! {
+                    attempt = attempt => attempt,
+                    () = leader_is_another(handle, leader) => Attempt::Again { no_effect: false },
+                }
             }
         }
     }
@@ -276,21 +281,31 @@ fn counts_from_wire(counts: wire::Counts) -> Counts {
     }
 }
 
-/// `Late` and `QueueGone` are failures to a router's caller.
-fn late_is_unavailable(
-    result: Result<Routed, CallError>,
-    no_effect: bool,
-) -> Result<Routed, CallError> {
-    match result?.split() {
-        (Reply::Late, _) => Err(CallError::Unavailable { no_effect }),
-        (Reply::QueueGone, _) => Err(CallError::QueueGone),
-        (reply, delivered) => Ok(Routed { reply, delivered }),
+/// `Late` and `QueueGone` are failures to a router's caller. A refusal proves that *this* attempt had
+/// no effect; if an earlier one may have had its effect, the caller must not hear that none had.
+fn settle(result: Result<Routed, CallError>, no_effect: bool) -> Result<Routed, CallError> {
+    match result {
+        Ok(Routed {
+            reply: Reply::Late, ..
+        }) => Err(CallError::Unavailable { no_effect }),
+        Ok(Routed {
+            reply: Reply::QueueGone,
+            ..
+        }) => Err(CallError::QueueGone),
+        Err(CallError::Overloaded | CallError::DiskFull) if !no_effect => {
+            Err(CallError::Unavailable { no_effect })
+        }
+        result => result,
     }
 }
 
-impl Routed {
-    fn split(self) -> (Reply, Vec<Delivered>) {
-        (self.reply, self.delivered)
+/// Waits until another node is known to lead.
+async fn leader_is_another(handle: &PartitionHandle, leader: u64) {
+    let mut leadership = handle.watch_leadership();
+    let another = leadership.wait_for(|now| now.leader_node.is_some_and(|node| node != leader));
+    if another.await.is_err() {
+        // The group is gone; the attempt itself will tell.
+        std::future::pending::<()>().await;
     }
 }
 
@@ -372,4 +387,18 @@ fn remote_attempt(response: wire::SubmitResponse) -> Attempt {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_retry_does_not_claim_that_nothing_happened() {
+        for refusal in [CallError::Overloaded, CallError::DiskFull] {
+            assert_eq!(settle(Err(refusal), true).err(), Some(refusal));
+            let unknown = Some(CallError::Unavailable { no_effect: false });
+            assert_eq!(settle(Err(refusal), false).err(), unknown);
+        }
+    }
 }

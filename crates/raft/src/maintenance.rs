@@ -17,6 +17,9 @@ use crate::service::Directory;
 /// How long one checkpoint may take before the next group gets its turn.
 const CHECKPOINT_LIMIT: Duration = Duration::from_secs(60);
 
+/// How long an answer to the wish for a checkpoint may take.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Runs until it is aborted.
 pub async fn run(directory: Directory, log: Log, settings: RaftConfig) {
     loop {
@@ -43,29 +46,25 @@ fn entries_behind(core: &GroupCore) -> u64 {
 
 /// Writes a checkpoint of what is applied now, unless the newest one covers it.
 pub async fn checkpoint(core: &GroupCore) {
-    if entries_behind(core) == 0 {
-        return;
-    }
     let raft = core.raft();
     let applied = core.machine.applied().borrow().index;
-    // Through openraft, which must know the snapshot to send it and to purge up to it.
-    if raft.trigger().snapshot().await.is_err() {
-        return;
-    }
     let mut metrics = raft.metrics();
+    let covered = || {
+        core.log
+            .checkpoint_ids()
+            .last()
+            .is_some_and(|id| id.index >= applied)
+    };
     let built = async {
-        while metrics
-            .borrow_watched()
-            .snapshot
-            .as_ref()
-            .is_none_or(|id| id.index() < applied)
-        {
-            if metrics.changed().await.is_err() {
-                return;
-            }
+        // Through openraft, which must know the snapshot to send it and to purge up to it. It ignores
+        // the wish while it builds another one, so ask again.
+        while !covered() && raft.trigger().snapshot().await.is_ok() {
+            let seen = async { while !covered() && metrics.changed().await.is_ok() {} };
+            // Either way the loop looks again.
+            tokio::time::timeout(ASK_AGAIN, seen).await.ok();
         }
     };
-    if tokio::time::timeout(CHECKPOINT_LIMIT, built).await.is_err() {
+    if applied > 0 && tokio::time::timeout(CHECKPOINT_LIMIT, built).await.is_err() {
         tracing::warn!(group = core.id, applied, "checkpoint takes unusually long");
     }
 }

@@ -17,6 +17,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::node::{KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT};
+
 /// How long a connection attempt to a peer may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -161,5 +163,8 @@ fn open(net: &Arc<dyn Net>, address: String) -> Channel {
     Endpoint::from_static("http://peer.hikyaku")
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+        .keep_alive_while_idle(true)
         .connect_with_connector_lazy(connector)
 }

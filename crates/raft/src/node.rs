@@ -4,9 +4,11 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use hikyaku_storage::{GroupId, Log, Work};
 use openraft::async_runtime::WatchReceiver;
 use openraft::{Config, ServerState};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::{RaftConfig, RaftConfigError};
@@ -24,6 +26,20 @@ use crate::types::Raft;
 /// How long a group whose core died rests before it is opened again: a fault that comes back at once
 /// must not spin.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often an idle connection to or from a peer is probed, and how long the probe may take: a peer
+/// that lost its power leaves no reset behind.
+pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(2);
+pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Checkpoints written at once during a stop.
+const CHECKPOINTS_AT_ONCE: usize = 4;
+
+/// How long the last checkpoints may take together.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long a stop waits for requests of peers that are under way.
+const PEERS_LIMIT: Duration = Duration::from_secs(2);
 
 /// A group to open on this node.
 pub struct GroupSpec {
@@ -58,6 +74,8 @@ pub struct RaftNode {
     settings: RaftConfig,
     directory: Directory,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    stop: watch::Sender<bool>,
+    server: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What it takes to open a group, again and again.
@@ -91,6 +109,8 @@ impl RaftNode {
             settings,
             directory,
             tasks: Mutex::default(),
+            stop: watch::Sender::new(false),
+            server: Mutex::default(),
         })
     }
 
@@ -136,13 +156,24 @@ impl RaftNode {
     pub async fn serve(&self, address: String, calls: Arc<dyn NodeCalls>) -> io::Result<()> {
         let incoming = self.opener.peers.net().listen(address).await?;
         let server = tonic::transport::Server::builder()
+            .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
+            .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
             .add_service(RaftService::server(self.directory.clone()))
             .add_service(NodeService::server(calls));
-        self.own(tokio::spawn(async move {
-            if let Err(error) = server.serve_with_incoming(incoming).await {
+        let mut stop = self.stop.subscribe();
+        let server = tokio::spawn(async move {
+            let stopped = async move {
+                // An error means that the node is gone, which is a stop as well.
+                stop.wait_for(|stop| *stop).await.ok();
+            };
+            if let Err(error) = server.serve_with_incoming_shutdown(incoming, stopped).await {
                 tracing::error!(%error, "peers are no longer answered");
             }
-        }));
+        });
+        *self
+            .server
+            .lock()
+            .expect("no panic happens under this lock") = Some(server);
         Ok(())
     }
 
@@ -156,8 +187,41 @@ impl RaftNode {
         &self.opener.peers
     }
 
-    /// Stops all groups: a last checkpoint each, so that the next start replays nothing.
+    /// Stops all groups: a last checkpoint each, so that the next start replays nothing. Bounded: what
+    /// is not checkpointed in time is replayed.
     pub async fn stop(&self) {
+        // Nothing is opened again from here on.
+        self.abort_tasks();
+        let groups = self.directory.all();
+        let checkpoints = groups.iter().map(|core| maintenance::checkpoint(core));
+        let all = futures_util::stream::iter(checkpoints).buffer_unordered(CHECKPOINTS_AT_ONCE);
+        if tokio::time::timeout(STOP_LIMIT, all.collect::<()>())
+            .await
+            .is_err()
+        {
+            tracing::warn!("not every group was checkpointed before the stop");
+        }
+        let shutdowns = groups.iter().map(|core| async {
+            // A core that panicked has nothing left to stop.
+            core.raft().shutdown().await.ok();
+        });
+        futures_util::future::join_all(shutdowns).await;
+        self.stop.send_replace(true);
+        let server = self
+            .server
+            .lock()
+            .expect("no panic happens under this lock")
+            .take();
+        if let Some(server) = server {
+            // Peers keep their connections open; they find another node when this one is gone.
+            let abort = server.abort_handle();
+            if tokio::time::timeout(PEERS_LIMIT, server).await.is_err() {
+                abort.abort();
+            }
+        }
+    }
+
+    fn abort_tasks(&self) {
         for task in self
             .tasks
             .lock()
@@ -165,11 +229,6 @@ impl RaftNode {
             .drain(..)
         {
             task.abort();
-        }
-        for core in self.directory.all() {
-            maintenance::checkpoint(&core).await;
-            // A core that panicked has nothing left to stop.
-            core.raft().shutdown().await.ok();
         }
     }
 
@@ -183,13 +242,14 @@ impl RaftNode {
 
 impl Drop for RaftNode {
     fn drop(&mut self) {
-        for task in self
-            .tasks
+        self.abort_tasks();
+        if let Some(server) = self
+            .server
             .get_mut()
-            .expect("no panic happens under this lock")
-            .drain(..)
+            .expect("no panic under this lock")
+            .take()
         {
-            task.abort();
+            server.abort();
         }
     }
 }
@@ -204,7 +264,8 @@ struct Parts {
 impl Opener {
     async fn open(&self, parts: &Parts) -> io::Result<Raft> {
         let checkpoint = parts.log.load_checkpoint().map_err(io::Error::other)?;
-        parts.machine.reset(checkpoint.as_ref())?;
+        let generation = parts.machine.reset(checkpoint.as_ref())?;
+        make_durable(&parts.log).await?;
         let links = Links {
             group: parts.spec.group,
             own_replica: parts.spec.replica,
@@ -217,6 +278,7 @@ impl Opener {
         let log = LogStore::new(parts.log.clone(), self.work, self.settings.append_bytes);
         let machine = StateMachine {
             machine: Arc::clone(&parts.machine),
+            generation,
             log: parts.log.clone(),
             work: self.work,
         };
@@ -234,6 +296,21 @@ impl Opener {
         }
         Ok(raft)
     }
+}
+
+/// Waits until all that was submitted to the group's log is durable: openraft takes the last entry it
+/// finds at its start for flushed, and a group that is opened again may still have writes waiting.
+async fn make_durable(log: &hikyaku_storage::GroupLog) -> io::Result<()> {
+    // Entries come after a vote, so without one there is nothing to wait for.
+    let Some(vote) = log.state().vote else {
+        return Ok(());
+    };
+    let (sender, durable) = tokio::sync::oneshot::channel();
+    // The receiver is gone only when the opening was given up.
+    log.save_vote(vote, Box::new(move |result| drop(sender.send(result))));
+    durable
+        .await
+        .unwrap_or_else(|_| Err(io::Error::other("the log was closed")))
 }
 
 /// Publishes who leads, and opens the group again when its core has died: a panicked core leaves the

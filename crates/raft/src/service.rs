@@ -85,9 +85,7 @@ impl RaftRpc for RaftService {
     ) -> Result<Response<wire::AppendResponse>, Status> {
         let request = request.into_inner();
         let core = self.directory.get(request.group, request.target)?;
-        if request.leader_time_ms > 0 {
-            core.clock.heard_leader_time(request.leader_time_ms);
-        }
+        let leader_time_ms = request.leader_time_ms;
         let entries = request
             .entries
             .into_iter()
@@ -101,6 +99,14 @@ impl RaftRpc for RaftService {
             leader_commit: request.leader_commit.map(codec::log_id_from_wire),
         };
         let answer = core.raft().append_entries(append).await.map_err(stopped)?;
+        // A leader that was deposed meanwhile has no T to tell.
+        let accepted = matches!(
+            answer,
+            AppendEntriesResponse::Success | AppendEntriesResponse::PartialSuccess(_)
+        );
+        if accepted && leader_time_ms > 0 {
+            core.clock.heard_leader_time(leader_time_ms);
+        }
         use wire::append_response::Result as Answer;
         let result = match answer {
             AppendEntriesResponse::Success => Answer::Success(wire::Accepted {}),

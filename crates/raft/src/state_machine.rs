@@ -36,6 +36,9 @@ pub struct AppliedPoint {
     pub term: u64,
 }
 
+/// What a core that was replaced hears.
+const SUPERSEDED: &str = "the group was opened again";
+
 /// A machine and what belongs to it at the same entry.
 pub struct Hosted<M> {
     state: Mutex<HostedState<M>>,
@@ -48,6 +51,9 @@ struct HostedState<M> {
     applied: Option<LogId>,
     membership: StoredMembership,
     leaders: Leaders,
+    /// Rises with every reset. A core that was replaced may still have applies queued; they carry
+    /// the generation they were opened in and are refused.
+    generation: u64,
 }
 
 impl<M: Machine> Hosted<M> {
@@ -57,6 +63,7 @@ impl<M: Machine> Hosted<M> {
             applied: None,
             membership: StoredMembership::default(),
             leaders: Leaders::default(),
+            generation: 0,
         };
         Self {
             state: Mutex::new(state),
@@ -69,6 +76,32 @@ impl<M: Machine> Hosted<M> {
         read(&self.lock().machine)
     }
 
+    fn put(&self, generation: u64, checkpoint: Option<&Checkpoint>) -> io::Result<()> {
+        let mut fresh = HostedState {
+            machine: (self.make)(),
+            applied: None,
+            membership: StoredMembership::default(),
+            leaders: Leaders::default(),
+            generation,
+        };
+        if let Some(checkpoint) = checkpoint {
+            fresh
+                .machine
+                .restore(&checkpoint.state)
+                .map_err(io::Error::other)?;
+            fresh.membership = decode_membership(&checkpoint.meta)?;
+            fresh.leaders = Leaders::from_starts(checkpoint.leaders.clone());
+            fresh.applied = Some(codec::log_id_from_storage(checkpoint.id));
+        }
+        let point = fresh
+            .applied
+            .as_ref()
+            .map_or(AppliedPoint::default(), point_of);
+        *self.lock() = fresh;
+        self.applied.send_replace(point);
+        Ok(())
+    }
+
     fn lock(&self) -> MutexGuard<'_, HostedState<M>> {
         self.state
             .lock()
@@ -78,40 +111,32 @@ impl<M: Machine> Hosted<M> {
 
 /// A hosted machine without its type, so that all groups share one instantiation of openraft.
 pub trait AnyMachine: Send + Sync + 'static {
-    /// Back to the state of `checkpoint`, or to the empty one.
-    fn reset(&self, checkpoint: Option<&Checkpoint>) -> io::Result<()>;
+    /// Back to the state of `checkpoint`, or to the empty one. Gives the generation that applies from
+    /// now on must carry.
+    fn reset(&self, checkpoint: Option<&Checkpoint>) -> io::Result<u64>;
+    /// The same for an installed snapshot, within its generation.
+    fn install(&self, generation: u64, checkpoint: Option<&Checkpoint>) -> io::Result<()>;
     fn applied_state(&self) -> (Option<LogId>, StoredMembership);
     fn applied(&self) -> watch::Receiver<AppliedPoint>;
-    fn apply(&self, entry: &Entry) -> Result<AnyReply, MachineError>;
+    fn apply(&self, generation: u64, entry: &Entry) -> Result<AnyReply, MachineError>;
     /// The state as of the last applied entry; `None` before the first.
     fn checkpoint(&self) -> Option<Checkpoint>;
     fn leader_of(&self, index: u64) -> Option<LeaderId>;
 }
 
 impl<M: Machine> AnyMachine for Hosted<M> {
-    fn reset(&self, checkpoint: Option<&Checkpoint>) -> io::Result<()> {
-        let mut machine = (self.make)();
-        let mut applied = None;
-        let mut membership = StoredMembership::default();
-        let mut leaders = Leaders::default();
-        if let Some(checkpoint) = checkpoint {
-            machine
-                .restore(&checkpoint.state)
-                .map_err(io::Error::other)?;
-            membership = decode_membership(&checkpoint.meta)?;
-            leaders = Leaders::from_starts(checkpoint.leaders.clone());
-            applied = Some(codec::log_id_from_storage(checkpoint.id));
-        }
-        let point = applied.as_ref().map_or(AppliedPoint::default(), point_of);
+    fn reset(&self, checkpoint: Option<&Checkpoint>) -> io::Result<u64> {
         self.state.clear_poison();
-        *self.lock() = HostedState {
-            machine,
-            applied,
-            membership,
-            leaders,
-        };
-        self.applied.send_replace(point);
-        Ok(())
+        let generation = self.lock().generation + 1;
+        self.put(generation, checkpoint)?;
+        Ok(generation)
+    }
+
+    fn install(&self, generation: u64, checkpoint: Option<&Checkpoint>) -> io::Result<()> {
+        if self.lock().generation != generation {
+            return Err(io::Error::other(SUPERSEDED));
+        }
+        self.put(generation, checkpoint)
     }
 
     fn applied_state(&self) -> (Option<LogId>, StoredMembership) {
@@ -123,8 +148,11 @@ impl<M: Machine> AnyMachine for Hosted<M> {
         self.applied.subscribe()
     }
 
-    fn apply(&self, entry: &Entry) -> Result<AnyReply, MachineError> {
+    fn apply(&self, generation: u64, entry: &Entry) -> Result<AnyReply, MachineError> {
         let mut state = self.lock();
+        if state.generation != generation {
+            return Err(MachineError(SUPERSEDED.to_owned()));
+        }
         let index = entry.log_id.index();
         let last = state.applied.as_ref().map(|id| id.index());
         assert!(
@@ -194,6 +222,8 @@ fn decode_membership(bytes: &[u8]) -> io::Result<StoredMembership> {
 /// Openraft's handle to a hosted machine and its checkpoints.
 pub struct StateMachine {
     pub machine: Arc<dyn AnyMachine>,
+    /// The generation this handle may change.
+    pub generation: u64,
     pub log: GroupLog,
     pub work: Work,
 }
@@ -230,7 +260,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     {
         while let Some(next) = entries.next().await {
             let (entry, responder) = next?;
-            let reply = apply_or_fail(&*self.machine, &entry)?;
+            let reply = apply_or_fail(&*self.machine, self.generation, &entry)?;
             if let Some(responder) = responder {
                 responder.send(reply);
             }
@@ -252,17 +282,18 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         snapshot: SnapshotData,
     ) -> Result<(), io::Error> {
         let machine = Arc::clone(&self.machine);
+        let generation = self.generation;
         let log = self.log.clone();
         on_disk(self.work, move || {
             let (install, checkpoint) = match snapshot {
-                SnapshotData::Empty => return machine.reset(None),
+                SnapshotData::Empty => return machine.install(generation, None),
                 SnapshotData::Received(received) => (received.install, received.checkpoint),
                 SnapshotData::Pinned(pin) => copy_bodies(&pin, &log)?,
             };
             install
                 .finish(checkpoint.clone())
                 .map_err(io::Error::other)?;
-            machine.reset(Some(&checkpoint))
+            machine.install(generation, Some(&checkpoint))
         })
         .await
     }
@@ -281,8 +312,8 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
 
 /// Applies an entry. A machine that panics must stop the group with an error: openraft does not
 /// notice a state machine task that just ends, and the group would hang for ever.
-fn apply_or_fail(machine: &dyn AnyMachine, entry: &Entry) -> io::Result<AnyReply> {
-    let applied = catch_unwind(AssertUnwindSafe(|| machine.apply(entry)));
+fn apply_or_fail(machine: &dyn AnyMachine, generation: u64, entry: &Entry) -> io::Result<AnyReply> {
+    let applied = catch_unwind(AssertUnwindSafe(|| machine.apply(generation, entry)));
     let panicked = |_| MachineError(format!("the machine panicked at entry {}", entry.log_id));
     applied
         .unwrap_or_else(|panic| Err(panicked(panic)))

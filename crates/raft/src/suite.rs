@@ -49,11 +49,13 @@ impl StoreBuilder<TypeConfig, LogStore, StateMachine, Log> for Builder {
         let group = log.group(GroupId(1));
         let machine: Arc<dyn AnyMachine> = Arc::new(Hosted::new(Box::new(Counter::default)));
         let store = LogStore::new(group.clone(), Work::Thread, 1 << 20);
+        let generation = machine.reset(None).expect("an empty machine");
         Ok((
             log,
             store,
             StateMachine {
                 machine,
+                generation,
                 log: group,
                 work: Work::Thread,
             },
@@ -64,4 +66,24 @@ impl StoreBuilder<TypeConfig, LogStore, StateMachine, Log> for Builder {
 #[tokio::test]
 async fn the_storage_suite_passes() {
     Suite::test_all(Builder).await.expect("every case passes");
+}
+
+/// A core that died may leave applies behind; they must not reach the machine that was opened again.
+#[test]
+fn a_superseded_core_cannot_change_the_machine() {
+    let hosted = Hosted::new(Box::new(Counter::default));
+    let before = hosted.reset(None).expect("empty");
+    let entry = |index| crate::types::Entry {
+        log_id: crate::types::LogId::new(crate::types::CommittedLeaderId::new(1), index),
+        payload: openraft::EntryPayload::Blank,
+    };
+    hosted.apply(before, &entry(0)).expect("in its generation");
+    let after = hosted.reset(None).expect("empty");
+    assert!(hosted.apply(before, &entry(1)).is_err());
+    assert!(hosted.install(before, None).is_err());
+    assert!(
+        hosted.applied_state().0.is_none(),
+        "nothing of the old core came through"
+    );
+    hosted.apply(after, &entry(0)).expect("in its generation");
 }

@@ -4,15 +4,17 @@
 //! its identity, the log with its recovery, the replicas, then the front. Stop: the front drains, the
 //! replicas write their last checkpoints, the log gets its closing mark.
 
+use crate::access::{self, AccessError};
 use crate::config::Config;
 use crate::copy::SledCopy;
 use crate::identity::{self, IdentityError};
 use crate::storage_metrics;
 use crate::tcp::Tcp;
 use hikyaku_cluster::{
-    Entropy, HostLimits, Node, NodeParts, NodeSettings, StartError, SystemClock, SystemEntropy,
+    Clock, Entropy, HostLimits, Node, NodeParts, NodeSettings, StartError, SystemClock,
+    SystemEntropy,
 };
-use hikyaku_gateway::{Gateway, GatewayConfig, GatewayLimits, TcpFront, listen_tcp};
+use hikyaku_gateway::{Access, Gateway, GatewayConfig, GatewayLimits, TcpFront, listen_tcp};
 use hikyaku_raft::{OpenGroupError, Peers, RaftNode};
 use hikyaku_storage::{Catalogue, CatalogueError, Disk, Log, OpenError, RealDisk, Work};
 use std::future::Future;
@@ -29,6 +31,9 @@ const CATALOGUE_DIR: &str = "catalogue.sled";
 /// Why a node could not start, or could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// An access key cannot be used.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The client port cannot be opened.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -45,6 +50,10 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
+    /// Several nodes cannot found a cluster safely yet: a volume that was lost would come back as the
+    /// same voter and could outvote the one that still holds everything.
+    #[error("cluster.peers names {0} nodes; clusters of several nodes are not offered yet")]
+    SeveralNodes(usize),
     /// The volume has no usable identity.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -67,6 +76,12 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let access = access::of(&config, Arc::clone(&clock))?;
+    let peers = config.cluster.peers.len();
+    if peers > 1 {
+        return Err(RunError::SeveralNodes(peers));
+    }
     let address = config.listen;
     let front = listen_tcp(address)
         .await
@@ -89,13 +104,13 @@ pub async fn run(
     let raft = RaftNode::new(config.raft.clone(), log.clone(), peers, Work::Thread)?;
     let parts = NodeParts {
         raft: Arc::new(raft),
-        clock: Arc::new(SystemClock::new()),
+        clock,
         entropy,
         catalogue: Arc::new(SledCopy::new(catalogue)),
     };
     let node = Node::start(settings, parts).await?;
     tracing::info!(node = format_args!("{id:x}"), %address, "serving");
-    serve_clients(&config, front, &node, &log, shutdown).await;
+    serve_clients(&config, access, front, &node, &log, shutdown).await;
     node.stop().await;
     log.close().await;
     tracing::info!("stopped");
@@ -138,6 +153,7 @@ fn node_settings(config: &Config, node: u64) -> NodeSettings {
 /// Answers clients until `shutdown` completes and requests under way are answered.
 async fn serve_clients(
     config: &Config,
+    access: Access,
     front: TcpFront,
     node: &Arc<Node>,
     log: &Log,
@@ -146,9 +162,10 @@ async fn serve_clients(
     let stop = watch::Sender::new(false);
     let stopping = stop.subscribe();
     let log = log.clone();
-    let gateway = Gateway::new(Arc::clone(node), gateway_config(config)).with_metrics(Arc::new(
-        move |page| storage_metrics::write(&log.stats(), page),
-    ));
+    let gateway = Gateway::new(Arc::clone(node), gateway_config(config), access);
+    let gateway = gateway.with_metrics(Arc::new(move |page| {
+        storage_metrics::write(&log.stats(), page)
+    }));
     let serving = Arc::new(gateway).serve(front, stopping);
     let ask = async move {
         shutdown.await;

@@ -23,11 +23,17 @@ pub struct Batch {
     pub calls: Vec<Call>,
 }
 
-/// Takes the calls of the next entry off the front of `waiting`, which is not empty.
-pub fn next_batch(waiting: &mut VecDeque<Call>, now_ms: u64) -> Batch {
+/// Takes the calls of the next entry off the front of `waiting`. Calls whose caller gave up meanwhile
+/// are dropped: they would burn the log's bandwidth for nobody. `None` when nothing is left.
+pub fn next_batch(waiting: &mut VecDeque<Call>, now_ms: u64) -> Option<Batch> {
     let mut calls = Vec::new();
     let mut bytes = 0;
     while let Some(next) = waiting.front() {
+        // A grant is counted by the parking and must come back to it.
+        if next.is_abandoned() && !next.granted {
+            waiting.pop_front();
+            continue;
+        }
         let more: usize = next.bodies.iter().map(Bytes::len).sum();
         let closed = calls.len() == COMMANDS_MAX || bytes + more > BODY_BYTES_MAX;
         if closed && !calls.is_empty() {
@@ -36,17 +42,21 @@ pub fn next_batch(waiting: &mut VecDeque<Call>, now_ms: u64) -> Batch {
         bytes += more;
         calls.extend(waiting.pop_front());
     }
+    if calls.is_empty() {
+        return None;
+    }
     let bodies = calls
         .iter()
         .flat_map(|call| &call.bodies)
         .map(|body| stamp(body, now_ms));
     let bodies = bodies.collect();
     let commands: Vec<Command> = calls.iter().map(|call| call.command.clone()).collect();
-    Batch {
-        head: encode_head(now_ms, &commands).into(),
+    let head = encode_head(now_ms, &commands).into();
+    Some(Batch {
+        head,
         bodies,
         calls,
-    }
+    })
 }
 
 /// A body as it is stored: its send time, then the caller's bytes.
@@ -66,11 +76,15 @@ pub fn unstamp(mut stored: Bytes) -> Option<(u64, Bytes)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Answered, SubmitError};
     use super::*;
     use hikyaku_queue::{Operation, QueueId, RequestId};
     use tokio::sync::oneshot;
 
-    fn call(body_bytes: &[usize]) -> Call {
+    type Waiting = oneshot::Receiver<Result<Answered, SubmitError>>;
+
+    fn call(body_bytes: &[usize]) -> (Call, Waiting) {
+        let (answer, waiting) = oneshot::channel();
         let command = Command {
             request_id: RequestId(1),
             not_after: 1,
@@ -82,28 +96,50 @@ mod tests {
             .iter()
             .map(|bytes| Bytes::from(vec![0; *bytes]))
             .collect();
-        Call {
+        let call = Call {
             command,
             bodies,
             wait_until: None,
             granted: false,
-            answer: oneshot::channel().0,
-        }
+            answer: Some(answer),
+        };
+        (call, waiting)
+    }
+
+    fn calls_of(waiting: &mut VecDeque<Call>) -> usize {
+        next_batch(waiting, 5).map_or(0, |batch| batch.calls.len())
     }
 
     #[test]
     fn closes_an_entry_at_its_command_limit() {
-        let mut waiting: VecDeque<Call> = (0..COMMANDS_MAX + 1).map(|_| call(&[1])).collect();
-        assert_eq!(next_batch(&mut waiting, 5).calls.len(), COMMANDS_MAX);
-        assert_eq!(next_batch(&mut waiting, 5).calls.len(), 1);
+        let (calls, _callers): (Vec<Call>, Vec<Waiting>) =
+            (0..=COMMANDS_MAX).map(|_| call(&[1])).unzip();
+        let mut waiting = VecDeque::from(calls);
+        assert_eq!(calls_of(&mut waiting), COMMANDS_MAX);
+        assert_eq!(calls_of(&mut waiting), 1);
         assert!(waiting.is_empty());
     }
 
     #[test]
     fn one_command_always_fits_and_the_next_waits() {
-        let mut waiting = VecDeque::from([call(&[BODY_BYTES_MAX, 9]), call(&[1])]);
-        assert_eq!(next_batch(&mut waiting, 5).bodies.len(), 2);
+        let ((large, _one), (small, _other)) = (call(&[BODY_BYTES_MAX, 9]), call(&[1]));
+        let mut waiting = VecDeque::from([large, small]);
+        assert_eq!(
+            next_batch(&mut waiting, 5).expect("not empty").bodies.len(),
+            2
+        );
         assert_eq!(waiting.len(), 1);
+    }
+
+    #[test]
+    fn proposes_nothing_for_a_caller_that_gave_up() {
+        let ((abandoned, gone), (wanted, _caller)) = (call(&[1]), call(&[1]));
+        drop(gone);
+        let mut waiting = VecDeque::from([abandoned, wanted]);
+        assert_eq!(calls_of(&mut waiting), 1);
+        let (abandoned, gone) = call(&[1]);
+        drop(gone);
+        assert!(next_batch(&mut VecDeque::from([abandoned]), 5).is_none());
     }
 
     #[test]

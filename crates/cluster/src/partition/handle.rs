@@ -12,10 +12,12 @@ use super::batch::unstamp;
 use super::{Answered, Call, SubmitError, Unseen};
 use crate::clock::PartitionClock;
 use crate::machines::PartitionMachine;
+use crate::node::hand_off;
 
 /// A hosted partition. Cheap to clone.
 #[derive(Clone)]
 pub struct PartitionHandle {
+    node: u64,
     partition: PartitionId,
     calls: mpsc::Sender<Call>,
     group: Group<PartitionMachine>,
@@ -34,12 +36,14 @@ pub struct Delivered {
 
 impl PartitionHandle {
     pub(super) fn new(
+        node: u64,
         partition: PartitionId,
         calls: mpsc::Sender<Call>,
         group: Group<PartitionMachine>,
         clock: Arc<PartitionClock>,
     ) -> Self {
         Self {
+            node,
             partition,
             calls,
             group,
@@ -84,7 +88,7 @@ impl PartitionHandle {
             bodies,
             wait_until,
             granted: false,
-            answer,
+            answer: Some(answer),
         };
         match self.calls.try_send(call) {
             Ok(()) => {}
@@ -121,6 +125,11 @@ impl PartitionHandle {
         }
         unseen.seen();
         delivered
+    }
+
+    /// Hands leadership to another node.
+    pub async fn hand_off(&self) {
+        hand_off(&self.group, self.node).await;
     }
 
     /// Counts a queue's messages here.

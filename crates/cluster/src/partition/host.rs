@@ -33,6 +33,12 @@ const CALLS_AT_ONCE: usize = 1_024;
 /// How often housekeeping is considered, and the idle wake-up of the task.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long a leader after a full stop waits to hear the clocks of all voters.
+pub const HEAR_VOTERS_LIMIT: Duration = Duration::from_secs(1);
+
+/// How often it looks whether it has.
+pub const HEAR_VOTERS_INTERVAL: Duration = Duration::from_millis(20);
+
 /// How long housekeeping and descriptors may stay on their way, in T.
 const OWN_BUDGET_MS: u64 = 20_000;
 
@@ -86,6 +92,9 @@ pub struct Host {
     calls: mpsc::Receiver<Call>,
     leadership: watch::Receiver<Leadership>,
     serving: bool,
+    term: u64,
+    /// Leads, but does not know T yet: serves at this moment at the latest.
+    lead_by: Option<Instant>,
     waiting: VecDeque<Call>,
     proposals: FuturesUnordered<Proposal>,
     fetches: FuturesUnordered<Fetch>,
@@ -97,6 +106,8 @@ pub struct Host {
 
 /// What a host needs of its node.
 pub struct HostParts {
+    /// This node's id.
+    pub node: u64,
     /// The partition's number.
     pub partition: PartitionId,
     /// Its Raft group.
@@ -128,6 +139,7 @@ impl Host {
             entropy: Arc::clone(&parts.entropy),
         });
         let handle = PartitionHandle::new(
+            parts.node,
             parts.partition,
             sender,
             parts.group.clone(),
@@ -146,6 +158,8 @@ impl Host {
             way_back,
             calls,
             serving: false,
+            term: 0,
+            lead_by: None,
             waiting: VecDeque::new(),
             proposals: FuturesUnordered::new(),
             fetches: FuturesUnordered::new(),
@@ -165,7 +179,7 @@ impl Host {
             // nothing.
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => break,
-                count = self.calls.recv_many(&mut arrived, CALLS_AT_ONCE) => {
+                count = self.calls.recv_many(&mut arrived, CALLS_AT_ONCE), if self.has_capacity() => {
                     if count == 0 {
                         break;
                     }
@@ -183,24 +197,24 @@ impl Host {
                 }
                 () = tokio::time::sleep_until(wake_at) => self.on_time(),
             }
-            self.propose().await;
+            if self.serving {
+                self.propose().await;
+            } else {
+                // Whatever an answer, a fetch or a late grant has queued belongs to the leader now.
+                let leader_node = self.leadership.borrow().leader_node;
+                self.give_up(leader_node);
+            }
         }
         self.give_up(None);
     }
 
     fn observe_leadership(&mut self) {
         let now = *self.leadership.borrow_and_update();
-        if now.serving && !self.serving {
-            let applied_ms = self.group.with_machine(|machine| machine.0.now());
-            self.clock.lead(applied_ms);
-            tracing::info!(
-                partition = self.partition.0,
-                term = now.term,
-                "became leader"
-            );
-        }
-        if !now.serving && self.serving {
+        // A new term of one's own counts as a loss and a gain: another leader was in between.
+        let held_on = self.serving && now.serving && now.term == self.term;
+        if self.serving && !held_on {
             self.clock.follow();
+            self.serving = false;
             self.give_up(now.leader_node);
             tracing::info!(
                 partition = self.partition.0,
@@ -208,7 +222,36 @@ impl Host {
                 "no longer leads"
             );
         }
-        self.serving = now.serving;
+        self.term = now.term;
+        self.lead_by = (now.serving && !self.serving).then(|| Instant::now() + HEAR_VOTERS_LIMIT);
+        self.try_to_lead();
+    }
+
+    /// Takes over as soon as T may be known: at once when any was heard, and after a full stop when
+    /// the other voters' clocks are known, or do not answer.
+    fn try_to_lead(&mut self) {
+        let Some(lead_by) = self.lead_by else {
+            return;
+        };
+        let others = self.group.voters().len().saturating_sub(1);
+        if self.clock.is_ready_to_lead(others) || Instant::now() >= lead_by {
+            let applied_ms = self.group.with_machine(|machine| machine.0.now());
+            self.clock.lead(applied_ms);
+            self.lead_by = None;
+            self.serving = true;
+            tracing::info!(
+                partition = self.partition.0,
+                term = self.term,
+                "became leader"
+            );
+        }
+    }
+
+    /// Whether more calls may be taken in; when not, they wait in the channel and overflow it, which
+    /// their callers see as overload.
+    fn has_capacity(&self) -> bool {
+        let stalled: usize = self.stalled.values().map(Vec::len).sum();
+        self.waiting.len() + stalled < self.limits.calls
     }
 
     /// Sends everybody who waits to the leader. Entries under way are answered when their fate is
@@ -244,15 +287,30 @@ impl Host {
             return;
         }
         match call.command.operation {
-            Operation::Send { .. } if !self.raft.has_room() => {
-                refuse(call, SubmitError::DiskFull);
-            }
-            Operation::Send { .. } if self.memory.is_exceeded() => {
-                refuse(call, SubmitError::Overloaded);
+            // A retry of a send that was applied gets its answer, room or not.
+            Operation::Send { .. } if self.is_short_of_room() && !self.has_answer(&call) => {
+                let full = !self.raft.has_room();
+                refuse(
+                    call,
+                    if full {
+                        SubmitError::DiskFull
+                    } else {
+                        SubmitError::Overloaded
+                    },
+                );
             }
             Operation::Receive { .. } => self.admit_receive(call),
             _ => self.waiting.push_back(call),
         }
+    }
+
+    fn is_short_of_room(&self) -> bool {
+        !self.raft.has_room() || self.memory.is_exceeded()
+    }
+
+    fn has_answer(&self, call: &Call) -> bool {
+        self.group
+            .with_machine(|machine| machine.0.has_answer(call.command.request_id))
     }
 
     /// Proposes a receive that may find something, or that has an answer already; the others wait or
@@ -325,7 +383,9 @@ impl Host {
     async fn propose(&mut self) {
         while self.serving && !self.waiting.is_empty() && self.proposals.len() < ENTRIES_IN_FLIGHT {
             let now_ms = self.now_ms();
-            let batch = next_batch(&mut self.waiting, now_ms);
+            let Some(batch) = next_batch(&mut self.waiting, now_ms) else {
+                return;
+            };
             let calls = batch.calls;
             match self.group.submit(batch.head, batch.bodies).await {
                 Ok(submitted) => {
@@ -384,21 +444,13 @@ impl Host {
                 let way_back = Arc::clone(&self.way_back);
                 let unseen = Some(Unseen::new(receive, deliveries, way_back));
                 let reply = Reply::Received(Vec::new());
-                // A client that has gone drops them, which hands them back.
-                call.answer
-                    .send(Ok(Answered {
-                        reply,
-                        unseen,
-                        now_ms,
-                    }))
-                    .ok();
+                call.finish(Ok(Answered {
+                    reply,
+                    unseen,
+                    now_ms,
+                }));
             }
-            // A caller that has gone needs no answer.
-            reply => drop(call.answer.send(Ok(Answered {
-                reply,
-                unseen: None,
-                now_ms,
-            }))),
+            reply => answer_plainly(call, reply, now_ms),
         }
         if granted {
             self.parking.granted(queue, found);
@@ -411,7 +463,15 @@ impl Host {
 
     fn follow_up(&mut self, effects: Effects) {
         for queue in effects.receivable {
-            if self.parking.knows(queue) {
+            if !self.parking.knows(queue) {
+                continue;
+            }
+            if self.group.with_machine(|machine| machine.0.is_gone(queue)) {
+                let now_ms = self.now_ms();
+                for call in self.parking.take_all(queue) {
+                    answer_plainly(call, Reply::QueueGone, now_ms);
+                }
+            } else {
                 self.grant(queue);
             }
         }
@@ -423,7 +483,8 @@ impl Host {
     }
 
     /// Sets a call aside until its queue's descriptor is here.
-    fn stall(&mut self, call: Call) {
+    fn stall(&mut self, mut call: Call) {
+        call.granted = false;
         let queue = call.command.queue;
         let waiting = self.stalled.entry(queue).or_default();
         waiting.push(call);
@@ -450,14 +511,7 @@ impl Host {
             Ok(None) => {
                 let now_ms = self.now_ms();
                 for call in calls {
-                    // A caller that has gone needs no answer.
-                    call.answer
-                        .send(Ok(Answered {
-                            reply: Reply::QueueGone,
-                            unseen: None,
-                            now_ms,
-                        }))
-                        .ok();
+                    answer_plainly(call, Reply::QueueGone, now_ms);
                 }
             }
             Err(MetadataUnreachable) => {
@@ -490,13 +544,18 @@ impl Host {
         let now_ms = self.now_ms();
         let deadline = self.parking.next_deadline();
         let deadline = deadline.map(|at| now + Duration::from_millis(at.saturating_sub(now_ms)));
-        [deadline, self.parking.next_end()]
+        let lead = self
+            .lead_by
+            .map(|lead_by| lead_by.min(now + HEAR_VOTERS_INTERVAL));
+        let wishes = [deadline, self.parking.next_end(), lead];
+        wishes
             .into_iter()
             .flatten()
             .fold(self.housekeeping_at, Instant::min)
     }
 
     fn on_time(&mut self) {
+        self.try_to_lead();
         let now = Instant::now();
         let now_ms = self.now_ms();
         for call in self.parking.ended(now) {
@@ -527,17 +586,17 @@ impl Host {
 }
 
 fn refuse(call: Call, error: SubmitError) {
-    // A caller that has gone needs no answer.
-    call.answer.send(Err(error)).ok();
+    call.finish(Err(error));
 }
 
 fn answer_empty(call: Call, now_ms: u64) {
-    // A caller that has gone needs no answer.
-    call.answer
-        .send(Ok(Answered {
-            reply: Reply::Received(Vec::new()),
-            unseen: None,
-            now_ms,
-        }))
-        .ok();
+    answer_plainly(call, Reply::Received(Vec::new()), now_ms);
+}
+
+fn answer_plainly(call: Call, reply: Reply, now_ms: u64) {
+    call.finish(Ok(Answered {
+        reply,
+        unseen: None,
+        now_ms,
+    }));
 }

@@ -14,7 +14,10 @@ mod parking;
 mod unseen;
 
 pub use handle::{Delivered, PartitionHandle};
-pub use host::{DescriptorSource, Host, HostLimits, HostParts, MetadataUnreachable};
+pub use host::{
+    DescriptorSource, HEAR_VOTERS_INTERVAL, HEAR_VOTERS_LIMIT, Host, HostLimits, HostParts,
+    MetadataUnreachable,
+};
 pub use unseen::Unseen;
 
 use bytes::Bytes;
@@ -32,8 +35,22 @@ pub struct Call {
     pub wait_until: Option<Instant>,
     /// Whether this is a parked poll under grant.
     pub granted: bool,
-    /// Where the answer goes; dropped by a caller that has gone.
-    pub answer: oneshot::Sender<Result<Answered, SubmitError>>,
+    /// Where the answer goes; `None` for a call of the leader's own.
+    pub answer: Option<oneshot::Sender<Result<Answered, SubmitError>>>,
+}
+
+impl Call {
+    /// Whether its caller has gone. A call of the leader's own has none that could.
+    fn is_abandoned(&self) -> bool {
+        self.answer.as_ref().is_some_and(oneshot::Sender::is_closed)
+    }
+
+    fn finish(self, result: Result<Answered, SubmitError>) {
+        if let Some(answer) = self.answer {
+            // A caller that has gone needs no answer; deliveries dropped here are handed back.
+            drop(answer.send(result));
+        }
+    }
 }
 
 /// What the machine answered, and its T then.
@@ -48,13 +65,12 @@ pub struct Answered {
 
 /// A call of the leader's own: nobody waits for its answer.
 fn own_call(command: Command) -> Call {
-    let (answer, _) = oneshot::channel();
     Call {
         command,
         bodies: Vec::new(),
         wait_until: None,
         granted: false,
-        answer,
+        answer: None,
     }
 }
 

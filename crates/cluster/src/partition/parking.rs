@@ -81,7 +81,7 @@ impl Parking {
                 .wait_until
                 .expect("a parked poll waits until some time");
             self.ends.remove(&(until, queue, ticket));
-            if !call.answer.is_closed() {
+            if !call.is_abandoned() {
                 parked.granting += 1;
                 call.granted = true;
                 return Some(call);
@@ -163,6 +163,22 @@ impl Parking {
         parked.polls.remove(position).map(|(_, call)| call)
     }
 
+    /// Takes out all polls of a queue.
+    pub fn take_all(&mut self, queue: QueueId) -> Vec<Call> {
+        self.set_deadline(queue, None);
+        let Some(parked) = self.queues.get_mut(&queue) else {
+            return Vec::new();
+        };
+        let polls = std::mem::take(&mut parked.polls);
+        for (ticket, call) in &polls {
+            let until = call
+                .wait_until
+                .expect("a parked poll waits until some time");
+            self.ends.remove(&(until, queue, *ticket));
+        }
+        polls.into_iter().map(|(_, call)| call).collect()
+    }
+
     /// Forgets queues without polls.
     pub fn tidy(&mut self) {
         let idle: Vec<QueueId> = self
@@ -218,7 +234,7 @@ mod tests {
                 bodies: Vec::new(),
                 wait_until: Some(until),
                 granted: false,
-                answer,
+                answer: Some(answer),
             },
             waiting,
         )
