@@ -90,3 +90,71 @@ impl<'n> QueryName<'n> {
         Self { name, shape }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Action, FLATTENED, Shape, query_name};
+
+    /// Every flattened member of the last model that AWS published for this dialect, and how its
+    /// first value is written in a form.
+    #[rustfmt::skip] // a table: one line each
+    const MODEL: [(&str, &str, &str); 30] = [
+        ("AddPermission", "AWSAccountIds", "AWSAccountId.1"),
+        ("AddPermission", "Actions", "ActionName.1"),
+        ("ChangeMessageVisibilityBatch", "Entries", "ChangeMessageVisibilityBatchRequestEntry.1"),
+        ("ChangeMessageVisibilityBatch", "Failed", "BatchResultErrorEntry.1"),
+        ("ChangeMessageVisibilityBatch", "Successful", "ChangeMessageVisibilityBatchResultEntry.1"),
+        ("CreateQueue", "Attributes", "Attribute.1.Name .Value"),
+        ("CreateQueue", "tags", "Tag.1.Key .Value"),
+        ("DeleteMessageBatch", "Entries", "DeleteMessageBatchRequestEntry.1"),
+        ("DeleteMessageBatch", "Failed", "BatchResultErrorEntry.1"),
+        ("DeleteMessageBatch", "Successful", "DeleteMessageBatchResultEntry.1"),
+        ("GetQueueAttributes", "AttributeNames", "AttributeName.1"),
+        ("GetQueueAttributes", "Attributes", "Attribute.1.Name .Value"),
+        ("ListDeadLetterSourceQueues", "queueUrls", "QueueUrl.1"),
+        ("ListMessageMoveTasks", "Results", "ListMessageMoveTasksResultEntry.1"),
+        ("ListQueueTags", "Tags", "Tag.1.Key .Value"),
+        ("ListQueues", "QueueUrls", "QueueUrl.1"),
+        ("ReceiveMessage", "AttributeNames", "AttributeName.1"),
+        ("ReceiveMessage", "Attributes", "Attribute.1.Name .Value"),
+        ("ReceiveMessage", "MessageAttributeNames", "MessageAttributeName.1"),
+        ("ReceiveMessage", "MessageAttributes", "MessageAttribute.1.Name .Value"),
+        ("ReceiveMessage", "MessageSystemAttributeNames", "AttributeName.1"),
+        ("ReceiveMessage", "Messages", "Message.1"),
+        ("SendMessage", "MessageAttributes", "MessageAttribute.1.Name .Value"),
+        ("SendMessage", "MessageSystemAttributes", "MessageSystemAttribute.1.Name .Value"),
+        ("SendMessageBatch", "Entries", "SendMessageBatchRequestEntry.1"),
+        ("SendMessageBatch", "Failed", "BatchResultErrorEntry.1"),
+        ("SendMessageBatch", "Successful", "SendMessageBatchResultEntry.1"),
+        ("SetQueueAttributes", "Attributes", "Attribute.1.Name .Value"),
+        ("TagQueue", "Tags", "Tag.1.Key .Value"),
+        ("UntagQueue", "TagKeys", "TagKey.1"),
+    ];
+
+    #[test]
+    fn members_are_called_as_the_model_calls_them() {
+        for (action, member, written) in MODEL {
+            let name = query_name(Action::from_name(action).unwrap(), member);
+            let found = match name.shape {
+                Shape::Single => name.name.to_owned(),
+                Shape::List => format!("{}.1", name.name),
+                Shape::Map { key, value } => format!("{}.1.{key} .{value}", name.name),
+            };
+            assert_eq!(found, written, "{action}.{member}");
+        }
+        for (member, ..) in FLATTENED {
+            assert!(
+                MODEL.iter().any(|(_, known, _)| *known == member),
+                "{member}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_rest_is_called_as_in_json() {
+        for member in ["QueueUrl", "MessageBody", "Entries", "Successful"] {
+            let name = query_name(Action::SendMessage, member);
+            assert_eq!((name.name, name.shape), (member, Shape::Single));
+        }
+    }
+}

@@ -350,6 +350,8 @@ impl SerializeMap for Compound<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::{escape, text_element};
 
     #[test]
@@ -364,6 +366,25 @@ mod tests {
             let mut out = Vec::new();
             escape(text, &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), written);
+        }
+    }
+
+    /// What a reader of XML makes of text without tags.
+    fn unescape(written: &str) -> String {
+        let text = written.replace("\r\n", "\n").replace('\r', "\n");
+        let text = text.replace("&#xD;", "\r").replace("&quot;", "\"");
+        let text = text.replace("&lt;", "<").replace("&gt;", ">");
+        text.replace("&amp;", "&")
+    }
+
+    proptest! {
+        #[test]
+        fn texts_that_messages_may_have_read_back(text in "[\t\n\r -\u{d7ff}\u{e000}-\u{fffd}😀&<>\"]{0,40}") {
+            let mut out = Vec::new();
+            escape(&text, &mut out);
+            let written = String::from_utf8(out).unwrap();
+            prop_assert!(!written.contains(['<', '>', '"', '\r']));
+            prop_assert_eq!(unescape(&written), text);
         }
     }
 
