@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use hikyaku_cluster::{HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemEntropy};
 use hikyaku_cluster_tests::ledger::{Kind, Ledger};
-use hikyaku_gateway::{Gateway, GatewayConfig};
+use hikyaku_gateway::{Access, Gateway, GatewayConfig};
 use hikyaku_raft::{Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{CrashKind, Log, LogConfig, SimDisk, Work};
 use rand::rngs::StdRng;
@@ -129,7 +129,7 @@ impl Machine {
         };
         let node = Node::start(settings, parts).await.context("the node")?;
         let front = Front(TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await?);
-        let gateway = Arc::new(Gateway::new(node, GatewayConfig::default()));
+        let gateway = Arc::new(Gateway::new(node, GatewayConfig::default(), Access::anyone()));
         // Nobody asks to stop: the host crashes, or the run is over.
         let (_stop, stopped) = watch::channel(false);
         gateway.serve(front, stopped).await;

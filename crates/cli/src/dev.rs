@@ -39,6 +39,7 @@ impl Dev {
         let preset = Preset {
             name: "hikyaku dev",
             values: vec![
+                ("auth.accept_any_credentials", true.to_string()),
                 ("cluster.partitions", PARTITIONS.to_string()),
                 ("data_dir", data_dir.display().to_string()),
             ],
@@ -61,10 +62,12 @@ fn greet(config: &Config, ephemeral: bool) -> std::io::Result<()> {
         ""
     };
     let mut err = stderr().lock();
-    writeln!(
-        err,
-        "hikyaku dev: SQS at {endpoint}, account 000000000000, any credentials"
-    )?;
+    let credentials = if config.auth.accept_any_credentials {
+        "account 000000000000, any credentials"
+    } else {
+        "credentials of auth.keys"
+    };
+    writeln!(err, "hikyaku dev: SQS at {endpoint}, {credentials}")?;
     writeln!(err, "data in {}{fate}", config.data_dir.display())?;
     writeln!(err)?;
     writeln!(
@@ -72,10 +75,12 @@ fn greet(config: &Config, ephemeral: bool) -> std::io::Result<()> {
         "  export AWS_ENDPOINT_URL_SQS={endpoint} AWS_REGION={}",
         config.region
     )?;
-    writeln!(
-        err,
-        "  export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any"
-    )?;
+    if config.auth.accept_any_credentials {
+        writeln!(
+            err,
+            "  export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any"
+        )?;
+    }
     writeln!(err, "  aws sqs create-queue --queue-name orders")?;
     writeln!(err)
 }

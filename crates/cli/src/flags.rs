@@ -2,10 +2,19 @@
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use hikyaku_server::config::KEYS;
+use std::fmt;
 
 /// The keys given as flags, with their texts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct ConfigFlags(pub Vec<(String, String)>);
+
+/// Names alone: a text may be a secret.
+impl fmt::Debug for ConfigFlags {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.0.iter().map(|(name, _)| name);
+        formatter.debug_list().entries(names).finish()
+    }
+}
 
 impl Args for ConfigFlags {
     fn augment_args(command: Command) -> Command {

@@ -6,6 +6,7 @@ mod server;
 
 use anyhow::Error;
 use clap::{Parser, Subcommand};
+use hikyaku_server::ServeError;
 use hikyaku_server::config::ConfigError;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
@@ -45,9 +46,12 @@ fn main() -> ExitCode {
 }
 
 fn exit_code(error: &Error) -> ExitCode {
-    match error.downcast_ref::<ConfigError>() {
-        Some(_) => ExitCode::from(EXIT_USAGE),
-        None => ExitCode::FAILURE,
+    let refused = error.is::<ConfigError>()
+        || matches!(error.downcast_ref(), Some(ServeError::Configuration(_)));
+    if refused {
+        ExitCode::from(EXIT_USAGE)
+    } else {
+        ExitCode::FAILURE
     }
 }
 

@@ -4,10 +4,13 @@
 //! are in `keys`; reading and layering them is in `load`; here are the types, the defaults and the
 //! rules between values.
 
+mod auth;
 mod keys;
 mod load;
 mod value;
 
+pub(crate) use auth::check_secret;
+pub use auth::{AuthConfig, ConfiguredKey, SECRET_MIN_BYTES, Secret};
 pub use keys::{KEYS, Key};
 pub use load::{ConfigError, Loaded, Origin, Preset};
 pub use value::{LogFilter, LogFormat, Peer};
@@ -32,6 +35,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// This node's place in the cluster.
     pub cluster: ClusterConfig,
+    /// Who may ask for anything.
+    pub auth: AuthConfig,
     /// What a client may take of this node.
     pub limits: Limits,
     /// Timing of the Raft groups.
@@ -100,6 +105,7 @@ impl Default for Config {
             region: "us-east-1".to_owned(),
             data_dir: PathBuf::from("/var/lib/hikyaku"),
             cluster: ClusterConfig::default(),
+            auth: AuthConfig::default(),
             limits: Limits::default(),
             raft: RaftConfig::default(),
             storage: LogConfig::default(),
@@ -168,6 +174,7 @@ impl Config {
     /// Checks the rules between values and finds the first that does not hold.
     pub(crate) fn check(&self) -> Result<(), Disagreement> {
         self.check_cluster()?;
+        self.check_auth()?;
         self.check_limits()?;
         self.check_raft()?;
         self.check_storage()
@@ -222,6 +229,28 @@ impl Config {
             "can only connect if there is",
             Key("cluster.peer_listen"),
         )
+    }
+
+    fn check_auth(&self) -> Result<(), Disagreement> {
+        use Counterpart::{Key, Nothing};
+        let auth = &self.auth;
+        let keys = "auth.keys";
+        let ids: BTreeSet<&str> = auth.keys.iter().map(|key| &*key.access_key_id).collect();
+        let rule = "must name each access key once";
+        holds(ids.len() == auth.keys.len(), keys, rule, Nothing)?;
+        let any = "auth.accept_any_credentials";
+        let rule = "means nothing beside";
+        let one = auth.keys.is_empty() || !auth.accept_any_credentials;
+        holds(one, keys, rule, Key(any))
+    }
+
+    /// Checks that somebody may ask: an open node has to be asked for.
+    pub(crate) fn check_somebody_may_ask(&self) -> Result<(), Disagreement> {
+        let auth = &self.auth;
+        let somebody = auth.accept_any_credentials || !auth.keys.is_empty();
+        let rule = "must name an access key, unless everyone may ask for everything by";
+        let any = Counterpart::Key("auth.accept_any_credentials");
+        holds(somebody, "auth.keys", rule, any)
     }
 
     fn check_limits(&self) -> Result<(), Disagreement> {

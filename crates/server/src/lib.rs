@@ -4,6 +4,7 @@
 //! [`serve`] runs a node with it until the process is told to end; [`run`](run::run) is the node
 //! itself, wired from the crates below, which a simulation may call without a process.
 
+mod access;
 pub mod config;
 mod copy;
 mod identity;
@@ -13,5 +14,6 @@ mod storage_metrics;
 mod tcp;
 mod telemetry;
 
+pub use access::AccessError;
 pub use config::{Config, Loaded};
 pub use serve::{ServeError, serve};

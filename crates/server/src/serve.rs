@@ -3,7 +3,7 @@
 //! The first SIGTERM or SIGINT stops the node in order. A second one ends the process at once, which
 //! is safe: what was acknowledged is on disk.
 
-use crate::config::Loaded;
+use crate::config::{ConfigError, Loaded};
 use crate::run::{RunError, run};
 use crate::telemetry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -13,6 +13,9 @@ use tracing::{info, warn};
 /// Why a process did not run to its orderly end.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
+    /// The configuration is good to look at, but not to serve with.
+    #[error(transparent)]
+    Configuration(#[from] ConfigError),
     /// The runtime or its signals could not be had.
     #[error("cannot start the runtime: {0}")]
     Runtime(std::io::Error),
@@ -29,6 +32,7 @@ const IMPATIENT_EXIT: i32 = 130;
 
 /// Runs a node with this configuration until the process is told to end.
 pub fn serve(loaded: Loaded) -> Result<(), ServeError> {
+    loaded.check_servable()?;
     telemetry::start(&loaded.config.log)?;
     for warning in &loaded.warnings {
         warn!(warning, "configuration");

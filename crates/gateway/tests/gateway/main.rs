@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a refused unwrap is how a test fails")]
 
+mod access;
 mod harness;
 mod messages;
 mod query;

@@ -70,6 +70,21 @@ pub const KEYS: &[Key] = &[
         "All nodes with this one, NODE=HOST:PORT,...; empty: this node alone"
     ),
     key!(
+        "auth.accept_any_credentials",
+        auth.accept_any_credentials,
+        "true: whoever reaches the port may do everything; signatures are not looked at"
+    ),
+    key!(
+        "auth.keys",
+        auth.keys,
+        "Access keys, TENANT:ACCESS_KEY_ID:SECRET,...; a secret may be in a file, @FILE"
+    ),
+    key!(
+        "auth.strict_region",
+        auth.strict_region,
+        "true: only signatures for this region are good"
+    ),
+    key!(
         "limits.memory_bytes",
         limits.memory_bytes,
         "Memory for the state of queues, in bytes"
@@ -163,6 +178,11 @@ pub const KEYS: &[Key] = &[
 ];
 
 impl Key {
+    /// Whether its text holds secrets, and is not to be shown as it came.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.name == "auth.keys"
+    }
+
     /// Finds a key by its name.
     pub(crate) fn named(name: &str) -> Option<&'static Key> {
         KEYS.iter().find(|key| key.name == name)

@@ -4,6 +4,7 @@
 //! person wrote it. In the environment it is only reported: Kubernetes adds variables of its own
 //! (`HIKYAKU_SERVICE_HOST`) to every pod beside a service of that name.
 
+use super::auth::{HIDDEN, key_list};
 use super::{Config, Counterpart, Disagreement, KEYS, Key};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -137,6 +138,12 @@ impl Loaded {
         Ok(loaded)
     }
 
+    /// Checks what is needed to serve, and not only to be looked at.
+    pub fn check_servable(&self) -> Result<(), ConfigError> {
+        let checked = self.config.check_somebody_may_ask();
+        checked.map_err(|broken| self.explain(&broken))
+    }
+
     fn set(&mut self, name: &str, value: &str, origin: Origin) -> Result<(), ConfigError> {
         let Some(key) = Key::named(name) else {
             return Err(unknown_key(name, origin));
@@ -144,7 +151,7 @@ impl Loaded {
         key.set(&mut self.config, value)
             .map_err(|reason| ConfigError::BadValue {
                 key: name.to_owned(),
-                value: value.to_owned(),
+                value: if key.is_secret() { HIDDEN } else { value }.to_owned(),
                 origin: origin.clone(),
                 reason,
             })?;
@@ -226,11 +233,19 @@ fn read_file(path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
         .parse()
         .map_err(|error: toml::de::Error| ConfigError::Syntax {
             path: path.to_owned(),
-            message: error.to_string(),
+            message: place_and_reason(&text, &error),
         })?;
     let mut values = Vec::new();
     flatten("", table, path, &mut values)?;
     Ok(values)
+}
+
+/// What is wrong with the text, and where. Not with the line itself, as the error would show it: there
+/// may be a secret in it.
+fn place_and_reason(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+    format!("line {line}: {}", error.message())
 }
 
 /// Gives tables' values their full names. Only sections are entered, so that a key under something
@@ -252,6 +267,18 @@ fn flatten(
             Toml::Integer(number) => number.to_string(),
             Toml::Boolean(flag) => flag.to_string(),
             Toml::Array(peers) if key == "cluster.peers" => peer_list(peers, path)?,
+            Toml::Array(keys) if key == "auth.keys" => {
+                key_list(&keys).map_err(|reason| ConfigError::BadValue {
+                    key: key.clone(),
+                    value: HIDDEN.to_owned(),
+                    origin: Origin::File(path.to_owned()),
+                    reason,
+                })?
+            }
+            // What it holds may be a secret under a misspelt name.
+            Toml::Array(_) if Key::named(&key).is_none() => {
+                return Err(unknown_key(&key, Origin::File(path.to_owned())));
+            }
             other @ (Toml::Array(_) | Toml::Float(_) | Toml::Datetime(_)) => {
                 return Err(bad_type(
                     &key,

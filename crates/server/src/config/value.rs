@@ -70,6 +70,16 @@ macro_rules! whole_number {
 
 whole_number!(u32, u64, usize);
 
+impl Value for bool {
+    fn parse(text: &str) -> Result<Self, String> {
+        parsed(text, "true or false")
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
 /// Turns `64MiB` and the like into bytes; a plain number is bytes already.
 pub(crate) fn bytes_as_number(text: &str) -> Result<String, String> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
