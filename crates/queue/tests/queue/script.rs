@@ -25,8 +25,12 @@ pub enum Step {
     },
     Delete(Vec<Index>),
     Change(Vec<(Index, u64)>),
-    /// All of one receive, and strays.
-    Return(Index, Vec<Index>),
+    Return {
+        receive: Index,
+        /// All that it handed out, beside the strays.
+        whole: bool,
+        strays: Vec<Index>,
+    },
     Configure(Setting),
     OldDescriptor,
     Housekeep,
@@ -94,12 +98,12 @@ fn step() -> impl Strategy<Value = Step> {
     let change = select(vec![0, 0, SECOND, MINUTE, 12 * HOUR]);
     prop_oneof![
         8 => vec(sending(), 1..5).prop_map(Step::Send),
-        8 => (1u8..=10, timeout, prop::option::weighted(0.4, 0u8..2))
+        8 => (1u8..=10, timeout, prop::option::weighted(0.6, 0u8..2))
             .prop_map(|(max, timeout, attempt)| Step::Receive { max, timeout, attempt }),
         4 => vec(any::<Index>(), 1..4).prop_map(Step::Delete),
         4 => vec((any::<Index>(), change), 1..4).prop_map(Step::Change),
-        4 => (any::<Index>(), vec(any::<Index>(), 0..2))
-            .prop_map(|(receive, strays)| Step::Return(receive, strays)),
+        6 => (any::<Index>(), prop::bool::weighted(0.8), vec(any::<Index>(), 0..2))
+            .prop_map(|(receive, whole, strays)| Step::Return { receive, whole, strays }),
         2 => setting().prop_map(Step::Configure),
         1 => Just(Step::OldDescriptor),
         2 => Just(Step::Housekeep),
@@ -200,10 +204,15 @@ impl Script {
                     changes: picks.iter().map(change).collect::<Option<_>>()?,
                 }
             }
-            Step::Return(pick, strays) => {
-                let (receive, deliveries) = self.recent(&self.receives, pick)?;
+            Step::Return {
+                receive,
+                whole,
+                strays,
+            } => {
+                let (receive, deliveries) = self.recent(&self.receives, receive)?;
+                let deliveries = deliveries.iter().filter(|_| *whole).copied();
                 let strays = strays.iter().filter_map(|pick| self.delivery(pick));
-                let deliveries = deliveries.iter().copied().chain(strays);
+                let deliveries = deliveries.chain(strays);
                 Operation::ReturnUnread {
                     receive: *receive,
                     deliveries: deliveries
