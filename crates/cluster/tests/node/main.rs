@@ -297,6 +297,51 @@ async fn what_was_acknowledged_survives_a_power_cut() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_full_disk_refuses_sends_and_lets_receives_and_deletes_go_on() {
+    let disk = Arc::new(SimDisk::new(1));
+    let node = start(&disk).await;
+    let queue = queue(&node, "q", false).await;
+    disk.set_capacity(Some(disk.used_bytes() + (1 << 20)));
+    let large = || Outgoing {
+        body: Bytes::from(vec![0; 8_192]),
+        ..message(0)
+    };
+    let mut accepted = 0;
+    let refused = loop {
+        match node.send(&queue, vec![large()]).await {
+            Ok(results) => accepted += results.iter().filter(|result| result.is_ok()).count(),
+            Err(refused) => break refused,
+        }
+        assert!(accepted < 10_000, "the disk is never full");
+    };
+    assert_eq!(refused, CallError::DiskFull);
+    let mut deleted = 0;
+    while deleted < accepted {
+        let received = node
+            .receive(&queue, up_to(10))
+            .await
+            .expect("receives go on");
+        assert!(!received.is_empty(), "what was accepted can be received");
+        let handles: Vec<&str> = received.iter().map(|m| m.receipt_handle.as_str()).collect();
+        assert!(
+            node.delete(&queue, &handles)
+                .await
+                .iter()
+                .all(Result::is_ok)
+        );
+        deleted += received.len();
+    }
+    disk.set_capacity(None);
+    let mut tries = 0;
+    while node.send(&queue, vec![large()]).await.is_err() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        tries += 1;
+        assert!(tries < 60, "sends come back without a restart");
+    }
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn purge_and_delete_are_points_in_time() {
     let node = start(&Arc::new(SimDisk::new(1))).await;
     let queue = queue(&node, "q", false).await;
