@@ -199,7 +199,8 @@ fn parse_credential(text: &str) -> Result<(String, Scope), Refusal> {
     let [id, day, region, service, terminator] = parts[..] else {
         return Err(Refusal::Malformed("Credential"));
     };
-    if !is_access_key_id(id) {
+    let is_day = day.len() == 8 && day.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_access_key_id(id) || !is_day {
         return Err(Refusal::Malformed("Credential"));
     }
     if terminator != TERMINATOR {

@@ -6,5 +6,7 @@
 mod mutants;
 mod refusals;
 mod request;
+mod robustness;
 mod signer;
+mod telling;
 mod vectors;
