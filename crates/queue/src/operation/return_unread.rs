@@ -28,6 +28,7 @@ pub(super) fn apply(
     let given = requests.given_once(receive, now).unwrap_or_default();
     let unread: Vec<Delivery> = given
         .into_iter()
+        .filter(|given| site.name(&given.receipt).is_some())
         .filter(|given| deliveries.contains(&(given.name, given.receipt.receive_number)))
         .collect();
     if unread.is_empty() {

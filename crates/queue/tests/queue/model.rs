@@ -175,7 +175,7 @@ impl Model {
         let shared = received.iter().any(|delivery| times(grant(delivery)) > 1);
         let is_named = |delivery: &&Delivery| {
             let number = delivery.receipt.receive_number;
-            named.contains(&(delivery.name, number))
+            delivery.receipt.queue == id && named.contains(&(delivery.name, number))
         };
         let unread: Vec<&Delivery> = received.iter().filter(is_named).collect();
         if shared || unread.is_empty() {

@@ -3,7 +3,7 @@
 //! What is handed back may be somebody else's at once, so nobody may come by it under the old receive
 //! any more; and what somebody may have come by is not handed back.
 
-use hikyaku_queue::{Command, DeleteError, Operation, Partition, QueueState, Reply};
+use hikyaku_queue::{Command, DeleteError, Operation, Partition, QueueId, QueueState, Reply};
 
 use crate::support::{MINUTE, QUEUE, Queue, SECOND};
 
@@ -210,6 +210,17 @@ fn only_what_the_receive_handed_out_is_taken_back() {
     let given = queue.receive_as(1, &receive);
     queue.return_unread(2, &receive, &others);
     assert_eq!(queue.counts(2), (0, 2, 0));
+    assert_eq!(queue.receive_as(3, &receive), given);
+}
+
+#[test]
+fn a_return_to_another_queue_leaves_the_answer() {
+    let mut queue = one_message();
+    let receive = queue.receive_command(None);
+    let given = queue.receive_as(1, &receive);
+    queue.descriptor.id = QueueId(8);
+    queue.put(2, |_| ());
+    queue.return_unread(2, &receive, &given);
     assert_eq!(queue.receive_as(3, &receive), given);
 }
 

@@ -308,8 +308,7 @@ impl Queue {
 
     pub(super) fn take_back(&mut self, now: u64, delivery: &Delivery) {
         let (handle, deadline) = (delivery.receipt, delivery.deadline);
-        if handle.queue == self.descriptor.id
-            && let Some(message) = self.message(delivery.name)
+        if let Some(message) = self.message(delivery.name)
             && message.number == handle.receive_number
         {
             message.count -= 1;
