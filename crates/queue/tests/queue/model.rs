@@ -291,12 +291,15 @@ impl Queue {
             .retain(|remembered| remembered.sent_at + WINDOW > now);
         self.attempts
             .retain(|attempt| attempt.made_at + WINDOW > now);
-        while let Some(at) = self.messages.iter().position(|m| self.is_expired(m, now)) {
-            let message_group = self.messages.remove(at).message_group;
-            let next = self.head(&message_group);
-            if next.is_none_or(|next| !self.is_expired(&next, now)) {
-                self.file(&message_group, now);
-            }
+        while let Some(first) = self.messages.iter().find(|m| self.is_expired(m, now)) {
+            let message_group = first.message_group.clone();
+            let of_this_group = |m: &&Message| m.message_group == message_group;
+            let group = self.messages.iter().filter(of_this_group);
+            let expired = group.filter(|message| self.is_expired(message, now));
+            let expired: Vec<Name> = expired.map(|message| message.name).collect();
+            self.messages
+                .retain(|message| !expired.contains(&message.name));
+            self.file(&message_group, now);
         }
         self.file_all(now, |queue, head| (queue.visible_at(head), head.name));
     }
