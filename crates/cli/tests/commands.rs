@@ -63,6 +63,15 @@ fn a_wrong_configuration_is_the_callers_to_change() {
 }
 
 #[test]
+fn a_server_that_nobody_may_ask_does_not_start() {
+    let output = hikyaku(&["server", "--data-dir", "/nonexistent/hikyaku"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(text.starts_with("hikyaku: auth.keys = not set"), "{text}");
+    assert!(text.contains("auth.accept_any_credentials"), "{text}");
+}
+
+#[test]
 fn a_development_server_is_ephemeral_or_has_a_directory() {
     let output = hikyaku(&["dev", "--ephemeral", "--data-dir", "/tmp/x"]);
     assert_eq!(output.status.code(), Some(2));
