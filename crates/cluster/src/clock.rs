@@ -120,9 +120,12 @@ impl PartitionClock {
         let mut offsets: Vec<i64> = state.offsets_ms.values().copied().chain([0]).collect();
         offsets.sort_unstable();
         // With an even number, the lower of the two in the middle.
-        self.clock
+        let median = self
+            .clock
             .wall_ms()
-            .saturating_add_signed(offsets[(offsets.len() - 1) / 2])
+            .saturating_add_signed(offsets[(offsets.len() - 1) / 2]);
+        // Clocks set beyond what an entry can carry must not stop the leader.
+        median.min(LATEST_T)
     }
 
     fn hear(&self, state: &mut State, time_ms: u64) {
@@ -256,6 +259,13 @@ mod tests {
             clock.now_ms();
         }
         assert_eq!(clock.now_ms(), Some(2_000_000 + 200));
+    }
+
+    #[test]
+    fn wall_clocks_beyond_all_time_are_cut_off() {
+        let (_, clock) = clock_at(u64::MAX);
+        clock.lead(0);
+        assert_eq!(clock.now_ms(), Some(LATEST_T));
     }
 
     #[test]
