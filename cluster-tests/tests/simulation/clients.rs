@@ -27,7 +27,7 @@ const PRODUCERS: usize = 3;
 const CONSUMERS: usize = 3;
 
 /// Of simulated time, after the last fault.
-const DRAIN_DEADLINE: Duration = Duration::from_secs(300);
+const DRAIN_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How much there is to do.
 #[derive(Debug, Clone, Copy)]

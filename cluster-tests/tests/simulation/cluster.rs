@@ -29,7 +29,7 @@ const MESSAGES_PER_PRODUCER: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(150);
 
 /// Of simulated time: a run that is not over by then has stopped.
-const LONGEST_RUN: Duration = Duration::from_secs(900);
+const LONGEST_RUN: Duration = Duration::from_secs(180);
 
 /// Longer than a request's budget in the cluster, so that most outcomes are known.
 const REQUEST_BUDGET: Duration = Duration::from_secs(4);
@@ -129,7 +129,11 @@ impl Machine {
         };
         let node = Node::start(settings, parts).await.context("the node")?;
         let front = Front(TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await?);
-        let gateway = Arc::new(Gateway::new(node, GatewayConfig::default(), Access::anyone()));
+        let gateway = Arc::new(Gateway::new(
+            node,
+            GatewayConfig::default(),
+            Access::anyone(),
+        ));
         // Nobody asks to stop: the host crashes, or the run is over.
         let (_stop, stopped) = watch::channel(false);
         gateway.serve(front, stopped).await;

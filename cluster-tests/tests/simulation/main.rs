@@ -8,7 +8,7 @@
 //! ```sh
 //! cargo test -p hikyaku-cluster-tests --test simulation              # a few seeds of every case
 //! HIKYAKU_SEEDS=5000 cargo test ... --test simulation a_good         # a long night of some cases
-//! HIKYAKU_SEED=17 cargo test ... --test simulation a_good            # one seed again, with its log
+//! HIKYAKU_SEED=17 HIKYAKU_LOG=info cargo test ... --test simulation  # one seed, and the nodes' logs
 //! ```
 
 #![expect(

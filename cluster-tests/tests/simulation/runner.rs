@@ -3,16 +3,21 @@
 //! Not libtest itself: in a run the clocks of the process stand still but for the simulation, and
 //! its random numbers follow the seed, which no test harness around it could live with.
 
-use std::process::{Command, ExitCode, Output};
-use std::{env, thread};
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::{env, fmt, thread};
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 
 use super::{Ledger, Rule};
 
 /// Set for a child: the case and its seed, `name 17`.
 const CHILD: &str = "HIKYAKU_SIMULATED";
+
+/// What the nodes of a single seed log, as tracing's filters say it: `info`, `hikyaku_raft=debug`.
+const LOG: &str = "HIKYAKU_LOG";
 
 /// Without `HIKYAKU_SEEDS`.
 const DEFAULT_SEEDS: u64 = 4;
@@ -106,6 +111,12 @@ fn child_main(cases: &[Case], child: &str) -> ExitCode {
     };
     mad_turmoil::rand::set_rng(StdRng::seed_from_u64(seed));
     let _clocks = mad_turmoil::time::SimClocksGuard::init();
+    if let Ok(filter) = env::var(LOG) {
+        let log = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_timer(SimulatedTime);
+        log.with_writer(std::io::stderr).with_ansi(false).init();
+    }
     let ledger = (case.run)(seed);
     println!("{}", ledger.summary());
     for finding in ledger.findings() {
@@ -188,6 +199,16 @@ fn in_parallel(seeds: u64, judge: impl Fn(u64) -> Result<(), String> + Sync) -> 
     Ok(())
 }
 
+/// Log lines tell the time of the simulation and the host that they come from.
+struct SimulatedTime;
+
+impl FormatTime for SimulatedTime {
+    fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
+        let now = turmoil::sim_elapsed().unwrap_or_default();
+        write!(writer, "{:9.3}", now.as_secs_f64())
+    }
+}
+
 /// What a child printed.
 struct Run {
     text: String,
@@ -206,9 +227,12 @@ impl Run {
 
 fn run(case: &Case, seed: u64) -> Result<Run, String> {
     let program = env::current_exe().map_err(|error| error.to_string())?;
-    let child = Command::new(program)
-        .env(CHILD, format!("{} {seed}", case.name))
-        .output();
+    let mut child = Command::new(program);
+    child.env(CHILD, format!("{} {seed}", case.name));
+    if env::var_os(LOG).is_some() {
+        child.stderr(Stdio::inherit());
+    }
+    let child = child.output();
     let Output {
         status,
         stdout,

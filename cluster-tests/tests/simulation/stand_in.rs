@@ -38,7 +38,7 @@ const MESSAGES_PER_PRODUCER: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Of simulated time: a run that is not over by then has stopped.
-const LONGEST_RUN: Duration = Duration::from_secs(900);
+const LONGEST_RUN: Duration = Duration::from_secs(180);
 
 /// Nothing but the disk and the network takes time here, so all of it is soon over.
 const CLIMATE: Climate = Climate {
