@@ -340,40 +340,56 @@ async fn supervise(opener: Opener, parts: Parts, core: Arc<GroupCore>) {
 }
 
 /// Returns when the core has stopped.
+///
+/// Wakes when the state of the replica changes, not with every entry: only a leader that does not serve
+/// yet looks at what is applied.
 async fn follow(core: &GroupCore) {
     let raft = core.raft();
-    let mut metrics = raft.metrics();
+    let mut metrics = raft.server_metrics();
     let mut applied = core.machine.applied();
     loop {
-        let now = {
+        let (now, leads) = {
             let seen = metrics.borrow_watched();
-            if seen.running_state.is_err() {
-                return;
-            }
             let point = *applied.borrow_and_update();
-            leadership_of(&seen, point)
+            (
+                leadership_of(&seen, point),
+                seen.state == ServerState::Leader,
+            )
         };
         core.leadership.send_if_modified(|before| {
             let changed = *before != now;
             *before = now;
             changed
         });
-        if metrics.changed().await.is_err() {
-            return;
+        // The core lets go of its metrics when it ends, however it ends.
+        tokio::select! {
+            changed = metrics.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+            changed = applied.changed(), if leads && !now.serving => {
+                if changed.is_err() {
+                    return;
+                }
+            }
         }
     }
 }
 
 fn leadership_of(
-    seen: &openraft::RaftMetrics<crate::types::TypeConfig>,
+    seen: &openraft::metrics::RaftServerMetrics<crate::types::TypeConfig>,
     applied: AppliedPoint,
 ) -> Leadership {
-    let leader_node = seen
-        .current_leader
-        .and_then(|leader| seen.membership_config.get_node(&leader).map(|p| p.node));
-    let serving = seen.state == ServerState::Leader && applied.term == seen.current_term;
+    let leader_node = seen.current_leader.and_then(|leader| {
+        seen.membership_config
+            .get_node(&leader)
+            .map(|placement| placement.node)
+    });
+    let term = seen.vote.leader_id.term;
+    let serving = seen.state == ServerState::Leader && applied.term == term;
     Leadership {
-        term: seen.current_term,
+        term,
         leader_node,
         serving,
     }
