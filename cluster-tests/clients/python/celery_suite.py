@@ -1,6 +1,7 @@
 """Celery over a running server: a worker process, its retries, its delays and its death."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,20 +16,32 @@ import celery_tasks as tasks  # noqa: E402
 
 PATIENCE = 40
 
+workers = []
+
 
 def start_worker():
-    return subprocess.Popen(
+    worker = subprocess.Popen(
         [sys.executable, "-m", "celery", "--app", "celery_tasks", "worker", "--pool", "prefork",
          "--concurrency", "2", "--without-gossip", "--without-mingle", "--loglevel", "WARNING"],
         cwd=os.path.dirname(os.path.abspath(__file__)),
         # A group of its own: the pool's processes end with it.
         start_new_session=True,
     )
+    workers.append(worker)
+    return worker
 
 
 def kill(worker):
-    os.killpg(worker.pid, 9)
+    os.killpg(worker.pid, signal.SIGKILL)
     worker.wait()
+
+
+def give_up(*_):
+    """The suite took too long: ends what it started, which no signal to the suite reaches."""
+    for worker in workers:
+        if worker.returncode is None:
+            os.killpg(worker.pid, signal.SIGKILL)
+    os._exit(1)
 
 
 class Tasks(unittest.TestCase):
@@ -95,4 +108,5 @@ class DeadWorkers(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, give_up)
     unittest.main(verbosity=int(os.environ.get("VERBOSITY", "1")))
