@@ -23,7 +23,9 @@ refused() {
     shift
     said=$(sqs "$@" 2>&1) || status=$?
     is "exit status of a refused $1" 255 "$status" # 254 in version 2
-    [[ $said == *"($code)"* ]] || { echo "FAILED: expected $code from: $*, got: $said" >&2; exit 1; }
+    [[ $said == *"($code)"* ]] && return
+    echo "FAILED: expected $code from: $*, got: $said" >&2
+    exit 1
 }
 
 url=$(sqs create-queue --queue-name "$prefix" --attributes VisibilityTimeout=5 --tags team=mail)

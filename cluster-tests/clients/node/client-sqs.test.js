@@ -180,8 +180,9 @@ test("visibility is given back and extended", async () => {
   const QueueUrl = await freshQueue();
   await sqs.sendMessage({ QueueUrl, MessageBody: "m" });
   const [first] = await receive(QueueUrl, { WaitTimeSeconds: 5 });
+  const { ReceiptHandle } = first;
   const change = (VisibilityTimeout) =>
-    sqs.changeMessageVisibility({ QueueUrl, ReceiptHandle: first.ReceiptHandle, VisibilityTimeout });
+    sqs.changeMessageVisibility({ QueueUrl, ReceiptHandle, VisibilityTimeout });
   await change(60);
   assert.deepEqual(await receive(QueueUrl), []);
   await change(0);

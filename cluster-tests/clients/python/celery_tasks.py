@@ -2,15 +2,17 @@
 
 import os
 import time
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from celery import Celery
 
 endpoint = urlsplit(os.environ["HIKYAKU_ENDPOINT"])
+key = os.environ["AWS_ACCESS_KEY_ID"]
+secret = quote(os.environ["AWS_SECRET_ACCESS_KEY"], safe="")
 
 app = Celery(
     "tasks",
-    broker=f"sqs://any:any@{endpoint.netloc}//",
+    broker=f"sqs://{key}:{secret}@{endpoint.netloc}//",
     backend="file://" + os.environ["RESULTS"],
 )
 app.conf.update(

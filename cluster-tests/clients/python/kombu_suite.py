@@ -4,17 +4,19 @@ import os
 import time
 import unittest
 import uuid
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from kombu import Connection, Consumer
 from kombu.asynchronous import Hub, set_event_loop
 
 ENDPOINT = urlsplit(os.environ["HIKYAKU_ENDPOINT"])
+KEY = os.environ["AWS_ACCESS_KEY_ID"]
+SECRET = quote(os.environ["AWS_SECRET_ACCESS_KEY"], safe="")
 
 
 def connect(**options):
     return Connection(
-        f"sqs://any:any@{ENDPOINT.netloc}//",
+        f"sqs://{KEY}:{SECRET}@{ENDPOINT.netloc}//",
         transport_options={"is_secure": False, "region": "us-east-1", "visibility_timeout": 3,
                            "wait_time_seconds": 5, **options},
     )

@@ -1,54 +1,14 @@
-"""boto3 against a running server: what an application sees, in the dialect its botocore speaks.
-
-The same stories hold for the JSON dialect (botocore since 1.31.81) and for the Query dialect
-(before it). DIALECT says which one the installed botocore must speak, so that a changed pin cannot
-quietly test the other. Nothing is retried: an error is what the server said the first time.
-"""
+"""boto3 against a running server: what becomes of messages, in either dialect."""
 
 import hashlib
-import os
 import struct
 import threading
 import time
-import unittest
-import uuid
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import ClientError
+from boto3_support import (
+    Suite, attributes_of, connect, fresh_fifo_queue, fresh_name, fresh_queue, receive, send, sqs)
 
-ENDPOINT = os.environ["HIKYAKU_ENDPOINT"]
 TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
-
-
-def connect():
-    once = Config(retries={"total_max_attempts": 1}, read_timeout=60)
-    return boto3.client("sqs", endpoint_url=ENDPOINT, config=once)
-
-
-sqs = connect()
-
-
-def fresh_name(suffix=""):
-    return "boto3-" + uuid.uuid4().hex + suffix
-
-
-def fresh_queue(**attributes):
-    return sqs.create_queue(QueueName=fresh_name(), Attributes=attributes)["QueueUrl"]
-
-
-def fresh_fifo_queue(**attributes):
-    attributes = {"FifoQueue": "true", **attributes}
-    return sqs.create_queue(QueueName=fresh_name(".fifo"), Attributes=attributes)["QueueUrl"]
-
-
-def send(url, body, **rest):
-    return sqs.send_message(QueueUrl=url, MessageBody=body, **rest)
-
-
-def receive(url, count=10, **rest):
-    answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=count, **rest)
-    return answer.get("Messages", [])
 
 
 def receive_all(url, count):
@@ -58,11 +18,6 @@ def receive_all(url, count):
     while len(messages) < count and time.monotonic() < deadline:
         messages += receive(url, WaitTimeSeconds=2)
     return messages
-
-
-def attributes_of(url, *names):
-    answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=list(names))
-    return answer.get("Attributes", {})
 
 
 def md5(text):
@@ -86,139 +41,6 @@ def md5_of_attributes(attributes):
             digest.update(b"\x01")
             add(attribute["StringValue"].encode())
     return digest.hexdigest()
-
-
-class Suite(unittest.TestCase):
-    def refused(self, code, status, call, **arguments):
-        """Asserts the error's code and HTTP status, and returns it."""
-        with self.assertRaises(ClientError) as caught:
-            call(**arguments)
-        error = caught.exception
-        self.assertEqual(error.response["Error"]["Code"], code)
-        self.assertEqual(error.response["ResponseMetadata"]["HTTPStatusCode"], status)
-        self.assertTrue(error.response["ResponseMetadata"]["RequestId"])
-        return error
-
-
-class Dialect(Suite):
-    def test_is_the_one_this_run_is_for(self):
-        model = sqs.meta.service_model.metadata
-        self.assertEqual(model["protocol"], os.environ["DIALECT"])
-
-
-class QueueLifeCycle(Suite):
-    def test_queue_is_created_found_listed_and_deleted(self):
-        name = fresh_name()
-        url = sqs.create_queue(QueueName=name)["QueueUrl"]
-        self.assertEqual(url.rsplit("/", 1)[1], name)
-        self.assertEqual(sqs.get_queue_url(QueueName=name)["QueueUrl"], url)
-        self.assertEqual(sqs.list_queues(QueueNamePrefix=name)["QueueUrls"], [url])
-
-        sqs.delete_queue(QueueUrl=url)
-        self.assertEqual(sqs.list_queues(QueueNamePrefix=name).get("QueueUrls", []), [])
-        missing = "AWS.SimpleQueueService.NonExistentQueue"
-        self.refused(missing, 400, sqs.get_queue_url, QueueName=name)
-        self.refused(missing, 400, sqs.send_message, QueueUrl=url, MessageBody="late")
-
-    def test_missing_queue_is_the_typed_exception(self):
-        with self.assertRaises(sqs.exceptions.QueueDoesNotExist):
-            sqs.get_queue_url(QueueName=fresh_name())
-
-    def test_deleted_name_must_rest(self):
-        name = fresh_name()
-        sqs.delete_queue(QueueUrl=sqs.create_queue(QueueName=name)["QueueUrl"])
-        code = "AWS.SimpleQueueService.QueueDeletedRecently"
-        self.refused(code, 400, sqs.create_queue, QueueName=name)
-        with self.assertRaises(sqs.exceptions.QueueDeletedRecently):
-            sqs.create_queue(QueueName=name)
-
-    def test_creating_again_compares_the_attributes(self):
-        name = fresh_name()
-        url = sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "1"})["QueueUrl"]
-        self.assertEqual(sqs.create_queue(QueueName=name)["QueueUrl"], url)
-        again = sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "1"})
-        self.assertEqual(again["QueueUrl"], url)
-        error = self.refused("QueueAlreadyExists", 400, sqs.create_queue,
-                             QueueName=name, Attributes={"DelaySeconds": "2"})
-        self.assertIn("different value for attribute DelaySeconds", str(error))
-        with self.assertRaises(sqs.exceptions.QueueNameExists):
-            sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "2"})
-
-    def test_bad_names_are_refused(self):
-        for name in ["with space", "x" * 81]:
-            self.refused("InvalidParameterValue", 400, sqs.create_queue, QueueName=name)
-
-    def test_listing_comes_in_pages(self):
-        prefix = fresh_name("-")
-        names = [prefix + str(number) for number in range(5)]
-        urls = {sqs.create_queue(QueueName=name)["QueueUrl"] for name in names}
-
-        pages = list(sqs.get_paginator("list_queues").paginate(
-            QueueNamePrefix=prefix, PaginationConfig={"PageSize": 2}))
-        self.assertEqual([len(page["QueueUrls"]) for page in pages], [2, 2, 1])
-        self.assertEqual({url for page in pages for url in page["QueueUrls"]}, urls)
-        self.assertNotIn("NextToken", sqs.list_queues(QueueNamePrefix=prefix))
-
-    def test_second_purge_within_a_minute_is_refused(self):
-        url = fresh_queue()
-        send(url, "gone")
-        sqs.purge_queue(QueueUrl=url)
-        self.assertEqual(receive(url), [])
-        code = "AWS.SimpleQueueService.PurgeQueueInProgress"
-        self.refused(code, 403, sqs.purge_queue, QueueUrl=url)
-        with self.assertRaises(sqs.exceptions.PurgeQueueInProgress):
-            sqs.purge_queue(QueueUrl=url)
-
-    def test_tags_are_set_overwritten_and_removed(self):
-        name = fresh_name()
-        url = sqs.create_queue(QueueName=name, tags={"team": "mail", "empty": ""})["QueueUrl"]
-        sqs.tag_queue(QueueUrl=url, Tags={"team": "post", "Team": "other"})
-        sqs.untag_queue(QueueUrl=url, TagKeys=["empty", "absent"])
-        self.assertEqual(sqs.list_queue_tags(QueueUrl=url)["Tags"],
-                         {"team": "post", "Team": "other"})
-        sqs.untag_queue(QueueUrl=url, TagKeys=["team", "Team"])
-        self.assertNotIn("Tags", sqs.list_queue_tags(QueueUrl=url))
-
-
-class QueueAttributes(Suite):
-    def test_defaults_are_those_of_aws(self):
-        attributes = attributes_of(fresh_queue(), "All")
-        self.assertEqual(set(attributes), {
-            "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed",
-            "ApproximateNumberOfMessagesNotVisible", "CreatedTimestamp", "DelaySeconds",
-            "LastModifiedTimestamp", "MaximumMessageSize", "MessageRetentionPeriod", "QueueArn",
-            "ReceiveMessageWaitTimeSeconds", "SqsManagedSseEnabled", "VisibilityTimeout"})
-        self.assertEqual(attributes["VisibilityTimeout"], "30")
-        self.assertEqual(attributes["MaximumMessageSize"], "1048576")
-        self.assertEqual(attributes["MessageRetentionPeriod"], "345600")
-        self.assertRegex(attributes["QueueArn"], r"^arn:aws:sqs:us-east-1:\d{12}:boto3-")
-
-    def test_what_is_set_is_read_back(self):
-        url = fresh_queue(VisibilityTimeout="5")
-        sqs.set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": "7"})
-        self.assertEqual(attributes_of(url, "VisibilityTimeout"), {"VisibilityTimeout": "7"})
-        self.assertEqual(attributes_of(url, "Policy"), {})
-        self.assertEqual(attributes_of(url), {})
-
-    def test_bad_attributes_are_refused(self):
-        url = fresh_queue()
-        self.refused("InvalidAttributeName", 400, sqs.get_queue_attributes,
-                     QueueUrl=url, AttributeNames=["Foobar"])
-        self.refused("InvalidAttributeValue", 400, sqs.set_queue_attributes,
-                     QueueUrl=url, Attributes={"VisibilityTimeout": "43201"})
-        self.refused("InvalidAttributeName", 400, sqs.create_queue,
-                     QueueName=fresh_name(), Attributes={"FifoQueue": "false"})
-
-    def test_counts_follow_a_message(self):
-        url = fresh_queue()
-        send(url, "ready")
-        send(url, "later", DelaySeconds=900)
-        receive(url, WaitTimeSeconds=5)
-        counts = attributes_of(url, "ApproximateNumberOfMessages",
-                               "ApproximateNumberOfMessagesNotVisible",
-                               "ApproximateNumberOfMessagesDelayed")
-        self.assertEqual(list(counts.values()).count("1"), 2)
-        self.assertEqual(counts["ApproximateNumberOfMessages"], "0")
 
 
 class Messages(Suite):
@@ -445,48 +267,3 @@ class Fifo(Suite):
         self.refused("MissingParameter", 400, send, url=url, body="m")
         self.refused("InvalidParameterValue", 400, send, url=url, body="m", MessageGroupId="g")
         self.refused("InvalidParameterValue", 400, sqs.create_queue, QueueName=fresh_name(".fifo"))
-
-
-class DeadLetters(Suite):
-    def setUp(self):
-        self.dead = fresh_queue()
-        arn = attributes_of(self.dead, "QueueArn")["QueueArn"]
-        self.policy = '{"deadLetterTargetArn":"%s","maxReceiveCount":1}' % arn
-
-    def test_a_redrive_policy_is_kept_and_its_target_must_exist(self):
-        url = fresh_queue(RedrivePolicy=self.policy)
-        self.assertEqual(attributes_of(url, "RedrivePolicy"), {"RedrivePolicy": self.policy})
-        absent = self.policy.replace('","max', '-absent","max')
-        error = self.refused("InvalidParameterValue", 400, sqs.set_queue_attributes,
-                             QueueUrl=url, Attributes={"RedrivePolicy": absent})
-        self.assertIn("Dead letter target does not exist", str(error))
-
-    # Messages do not move yet. When they do, this says so and the line goes.
-    @unittest.expectedFailure
-    def test_a_message_received_too_often_moves_to_the_dead_letter_queue(self):
-        url = fresh_queue(RedrivePolicy=self.policy)
-        sent = send(url, "poison")
-        self.assertEqual(len(receive(url, VisibilityTimeout=0, WaitTimeSeconds=5)), 1)
-        self.assertEqual(receive(url), [])
-        [message] = receive(self.dead, WaitTimeSeconds=5, AttributeNames=["All"])
-        self.assertEqual((message["MessageId"], message["Body"]), (sent["MessageId"], "poison"))
-        self.assertEqual(message["Attributes"]["DeadLetterQueueSourceArn"],
-                         attributes_of(url, "QueueArn")["QueueArn"])
-
-
-class NotOffered(Suite):
-    def test_operations_that_are_not_offered_say_so(self):
-        url = fresh_queue()
-        arn = attributes_of(url, "QueueArn")["QueueArn"]
-        code = "AWS.SimpleQueueService.UnsupportedOperation"
-        self.refused(code, 400, sqs.add_permission, QueueUrl=url, Label="read",
-                     AWSAccountIds=["111122223333"], Actions=["ReceiveMessage"])
-        self.refused(code, 400, sqs.remove_permission, QueueUrl=url, Label="read")
-        self.refused(code, 400, sqs.list_dead_letter_source_queues, QueueUrl=url)
-        self.refused(code, 400, sqs.start_message_move_task, SourceArn=arn)
-        self.refused(code, 400, sqs.cancel_message_move_task, TaskHandle="task")
-        self.refused(code, 400, sqs.list_message_move_tasks, SourceArn=arn)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=int(os.environ.get("VERBOSITY", "1")))
