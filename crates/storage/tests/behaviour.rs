@@ -571,15 +571,6 @@ fn a_closed_log_refuses_writes(place: &dyn Place) {
     assert!(receiver.recv().unwrap().is_err());
 }
 
-#[test]
-fn two_processes_cannot_share_a_directory() {
-    let dir = tempfile::tempdir().unwrap();
-    let first = RealDisk::open(dir.path()).unwrap();
-    assert!(RealDisk::open(dir.path()).is_err());
-    drop(first);
-    assert!(RealDisk::open(dir.path()).is_ok());
-}
-
 /// A run of bodies in consecutive entries is one line, however many messages it names.
 #[test]
 fn a_long_live_run_is_kept_whole() {

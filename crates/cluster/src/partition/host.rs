@@ -1,5 +1,8 @@
 //! The leader's task of one partition. See the module's head.
 
+mod admission;
+mod answers;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use hikyaku_queue::{
-    Command, Descriptor, Effects, Operation, Outcome, PartitionId, QueueId, Reply, RequestId,
+    Command, Descriptor, Operation, Outcome, PartitionId, QueueId, Reply, RequestId,
 };
 use hikyaku_raft::{Applied, Group, Leadership, ProposeError, RaftNode};
 use tokio::sync::{mpsc, watch};
@@ -17,12 +20,13 @@ use tokio::time::Instant;
 use super::batch::next_batch;
 use super::handle::PartitionHandle;
 use super::parking::Parking;
-use super::unseen::{Unseen, WayBack};
+use super::unseen::WayBack;
 use super::{Answered, Call, SubmitError, own_call};
 use crate::clock::PartitionClock;
 use crate::machines::PartitionMachine;
 use crate::memory::MemoryShare;
 use crate::ports::Entropy;
+use admission::answer_empty;
 
 /// Entries under way per partition: the next is gathered while the last ones reach their quorum.
 const ENTRIES_IN_FLIGHT: usize = 4;
@@ -274,112 +278,6 @@ impl Host {
         }
     }
 
-    fn admit(&mut self, call: Call) {
-        if !self.serving {
-            let leader_node = self.leadership.borrow().leader_node;
-            refuse(
-                call,
-                SubmitError::NotLeader {
-                    leader_node,
-                    no_effect: true,
-                },
-            );
-            return;
-        }
-        match call.command.operation {
-            // A retry of a send that was applied gets its answer, room or not.
-            Operation::Send { .. } if self.is_short_of_room() && !self.has_answer(&call) => {
-                let full = !self.raft.has_room();
-                refuse(
-                    call,
-                    if full {
-                        SubmitError::DiskFull
-                    } else {
-                        SubmitError::Overloaded
-                    },
-                );
-            }
-            Operation::Receive { .. } => self.admit_receive(call),
-            _ => self.waiting.push_back(call),
-        }
-    }
-
-    fn is_short_of_room(&self) -> bool {
-        !self.raft.has_room() || self.memory.is_exceeded()
-    }
-
-    fn has_answer(&self, call: &Call) -> bool {
-        self.group
-            .with_machine(|machine| machine.0.has_answer(call.command.request_id))
-    }
-
-    /// Proposes a receive that may find something, or that has an answer already; the others wait or
-    /// are answered without an entry.
-    fn admit_receive(&mut self, call: Call) {
-        let now_ms = self.now_ms();
-        let queue = call.command.queue;
-        let (candidate, at_once) = self.group.with_machine(|machine| {
-            let machine = &machine.0;
-            let again = match &call.command.operation {
-                Operation::Receive {
-                    attempt_id: Some(attempt_id),
-                    ..
-                } => machine.is_repeatable(queue, attempt_id, now_ms),
-                _ => false,
-            };
-            let at_once = again
-                || machine.has_answer(call.command.request_id)
-                || machine.is_gone(queue)
-                || (call.wait_until.is_none() && machine.is_over_in_flight_limit(queue, now_ms));
-            (machine.has_candidate(queue, now_ms), at_once)
-        });
-        // Polls that came before are served before.
-        let first_in_line = !self.parking.knows(queue) || call.wait_until.is_none();
-        if at_once || (candidate && first_in_line) {
-            self.waiting.push_back(call);
-            return;
-        }
-        self.park_or_answer(call, now_ms);
-        if candidate {
-            self.grant(queue);
-        }
-    }
-
-    fn park_or_answer(&mut self, call: Call, now_ms: u64) {
-        let queue = call.command.queue;
-        match call.wait_until {
-            Some(until)
-                if until > Instant::now() && self.parking.len() < self.limits.parked_polls =>
-            {
-                self.parking.park(call, until);
-                self.refresh_deadline(queue);
-            }
-            _ => answer_empty(call, now_ms),
-        }
-    }
-
-    fn refresh_deadline(&mut self, queue: QueueId) {
-        let now_ms = self.now_ms();
-        let deadline = self
-            .group
-            .with_machine(|machine| machine.0.next_deadline(queue, now_ms));
-        self.parking.set_deadline(queue, deadline);
-    }
-
-    /// Proposes parked polls of a queue while it has candidates and its window is open.
-    fn grant(&mut self, queue: QueueId) {
-        let now_ms = self.now_ms();
-        while self
-            .group
-            .with_machine(|machine| machine.0.has_candidate(queue, now_ms))
-        {
-            let Some(call) = self.parking.grant(queue) else {
-                return;
-            };
-            self.waiting.push_back(call);
-        }
-    }
-
     async fn propose(&mut self) {
         while self.serving && !self.waiting.is_empty() && self.proposals.len() < ENTRIES_IN_FLIGHT {
             let now_ms = self.now_ms();
@@ -429,103 +327,6 @@ impl Host {
                     no_effect,
                 },
             );
-        }
-    }
-
-    fn answer(&mut self, call: Call, reply: Reply, now_ms: u64) {
-        let queue = call.command.queue;
-        let granted = call.granted;
-        let found = matches!(&reply, Reply::Received(deliveries) if !deliveries.is_empty());
-        match reply {
-            Reply::DescriptorNeeded { .. } => self.stall(call),
-            Reply::Received(_) if !found => self.park_or_answer(call, now_ms),
-            Reply::Received(deliveries) => {
-                let receive = call.command.request_id;
-                let way_back = Arc::clone(&self.way_back);
-                let unseen = Some(Unseen::new(receive, deliveries, way_back));
-                let reply = Reply::Received(Vec::new());
-                call.finish(Ok(Answered {
-                    reply,
-                    unseen,
-                    now_ms,
-                }));
-            }
-            reply => answer_plainly(call, reply, now_ms),
-        }
-        if granted {
-            self.parking.granted(queue, found);
-        }
-        if self.parking.knows(queue) {
-            self.grant(queue);
-            self.refresh_deadline(queue);
-        }
-    }
-
-    fn follow_up(&mut self, effects: Effects) {
-        for queue in effects.receivable {
-            if !self.parking.knows(queue) {
-                continue;
-            }
-            if self.group.with_machine(|machine| machine.0.is_gone(queue)) {
-                let now_ms = self.now_ms();
-                for call in self.parking.take_all(queue) {
-                    answer_plainly(call, Reply::QueueGone, now_ms);
-                }
-            } else {
-                self.grant(queue);
-            }
-        }
-        for queue in effects.deadline_changed {
-            if self.parking.knows(queue) {
-                self.refresh_deadline(queue);
-            }
-        }
-    }
-
-    /// Sets a call aside until its queue's descriptor is here.
-    fn stall(&mut self, mut call: Call) {
-        call.granted = false;
-        let queue = call.command.queue;
-        let waiting = self.stalled.entry(queue).or_default();
-        waiting.push(call);
-        if waiting.len() == 1 {
-            let fetch = self.descriptors.descriptor(queue);
-            self.fetches
-                .push(Box::pin(async move { (queue, fetch.await) }));
-        }
-    }
-
-    fn fetched(
-        &mut self,
-        queue: QueueId,
-        descriptor: Result<Option<Descriptor>, MetadataUnreachable>,
-    ) {
-        let calls = self.stalled.remove(&queue).unwrap_or_default();
-        match descriptor {
-            Ok(Some(descriptor)) => {
-                self.waiting.push_back(own_call(
-                    self.own_command(queue, Operation::PutDescriptor(descriptor)),
-                ));
-                self.waiting.extend(calls);
-            }
-            Ok(None) => {
-                let now_ms = self.now_ms();
-                for call in calls {
-                    answer_plainly(call, Reply::QueueGone, now_ms);
-                }
-            }
-            Err(MetadataUnreachable) => {
-                for call in calls {
-                    let leader_node = self.leadership.borrow().leader_node;
-                    refuse(
-                        call,
-                        SubmitError::NotLeader {
-                            leader_node,
-                            no_effect: true,
-                        },
-                    );
-                }
-            }
         }
     }
 
@@ -587,10 +388,6 @@ impl Host {
 
 fn refuse(call: Call, error: SubmitError) {
     call.finish(Err(error));
-}
-
-fn answer_empty(call: Call, now_ms: u64) {
-    answer_plainly(call, Reply::Received(Vec::new()), now_ms);
 }
 
 fn answer_plainly(call: Call, reply: Reply, now_ms: u64) {

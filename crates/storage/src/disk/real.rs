@@ -146,3 +146,17 @@ impl DiskFile for RealFile {
         Ok(self.file.metadata()?.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_processes_cannot_share_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = RealDisk::open(dir.path()).unwrap();
+        assert!(RealDisk::open(dir.path()).is_err());
+        drop(first);
+        assert!(RealDisk::open(dir.path()).is_ok());
+    }
+}

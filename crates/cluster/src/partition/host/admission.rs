@@ -1,0 +1,119 @@
+//! What becomes of a call that arrives: refused, proposed, parked or answered at once.
+
+use hikyaku_queue::{Operation, QueueId, Reply};
+use tokio::time::Instant;
+
+use super::{Host, answer_plainly, refuse};
+use crate::partition::{Call, SubmitError};
+
+impl Host {
+    pub(super) fn admit(&mut self, call: Call) {
+        if !self.serving {
+            let leader_node = self.leadership.borrow().leader_node;
+            refuse(
+                call,
+                SubmitError::NotLeader {
+                    leader_node,
+                    no_effect: true,
+                },
+            );
+            return;
+        }
+        match call.command.operation {
+            // A retry of a send that was applied gets its answer, room or not.
+            Operation::Send { .. } if self.is_short_of_room() && !self.has_answer(&call) => {
+                let full = !self.raft.has_room();
+                refuse(
+                    call,
+                    if full {
+                        SubmitError::DiskFull
+                    } else {
+                        SubmitError::Overloaded
+                    },
+                );
+            }
+            Operation::Receive { .. } => self.admit_receive(call),
+            _ => self.waiting.push_back(call),
+        }
+    }
+
+    pub(super) fn is_short_of_room(&self) -> bool {
+        !self.raft.has_room() || self.memory.is_exceeded()
+    }
+
+    pub(super) fn has_answer(&self, call: &Call) -> bool {
+        self.group
+            .with_machine(|machine| machine.0.has_answer(call.command.request_id))
+    }
+
+    /// Proposes a receive that may find something, or that has an answer already; the others wait or
+    /// are answered without an entry.
+    pub(super) fn admit_receive(&mut self, call: Call) {
+        let now_ms = self.now_ms();
+        let queue = call.command.queue;
+        let (candidate, at_once) = self.group.with_machine(|machine| {
+            let machine = &machine.0;
+            let again = match &call.command.operation {
+                Operation::Receive {
+                    attempt_id: Some(attempt_id),
+                    ..
+                } => machine.is_repeatable(queue, attempt_id, now_ms),
+                _ => false,
+            };
+            let at_once = again
+                || machine.has_answer(call.command.request_id)
+                || machine.is_gone(queue)
+                || (call.wait_until.is_none() && machine.is_over_in_flight_limit(queue, now_ms));
+            (machine.has_candidate(queue, now_ms), at_once)
+        });
+        // Polls that came before are served before.
+        let first_in_line = !self.parking.knows(queue) || call.wait_until.is_none();
+        if at_once || (candidate && first_in_line) {
+            self.waiting.push_back(call);
+            return;
+        }
+        self.park_or_answer(call, now_ms);
+        if candidate {
+            self.grant(queue);
+        }
+    }
+
+    pub(super) fn park_or_answer(&mut self, call: Call, now_ms: u64) {
+        let queue = call.command.queue;
+        match call.wait_until {
+            Some(until)
+                if until > Instant::now() && self.parking.len() < self.limits.parked_polls =>
+            {
+                self.parking.park(call, until);
+                self.refresh_deadline(queue);
+            }
+            _ => answer_empty(call, now_ms),
+        }
+    }
+
+    pub(super) fn refresh_deadline(&mut self, queue: QueueId) {
+        let now_ms = self.now_ms();
+        let deadline = self
+            .group
+            .with_machine(|machine| machine.0.next_deadline(queue, now_ms));
+        self.parking.set_deadline(queue, deadline);
+    }
+
+    /// Proposes parked polls of a queue while it has candidates and its window is open.
+    pub(super) fn grant(&mut self, queue: QueueId) {
+        let now_ms = self.now_ms();
+        while self
+            .group
+            .with_machine(|machine| machine.0.has_candidate(queue, now_ms))
+        {
+            let Some(call) = self.parking.grant(queue) else {
+                return;
+            };
+            self.waiting.push_back(call);
+        }
+    }
+}
+
+pub(super) fn answer_empty(call: Call, now_ms: u64) {
+    answer_plainly(call, Reply::Received(Vec::new()), now_ms);
+}

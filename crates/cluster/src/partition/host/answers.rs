@@ -1,0 +1,109 @@
+//! What becomes of an applied command: its caller answered, its effects followed, its queue's descriptor
+//! fetched when the slice lacked it.
+
+use std::sync::Arc;
+
+use hikyaku_queue::{Descriptor, Effects, Operation, QueueId, Reply};
+
+use super::{Host, MetadataUnreachable, answer_plainly, refuse};
+use crate::partition::unseen::Unseen;
+use crate::partition::{Answered, Call, SubmitError, own_call};
+
+impl Host {
+    pub(super) fn answer(&mut self, call: Call, reply: Reply, now_ms: u64) {
+        let queue = call.command.queue;
+        let granted = call.granted;
+        let found = matches!(&reply, Reply::Received(deliveries) if !deliveries.is_empty());
+        match reply {
+            Reply::DescriptorNeeded { .. } => self.stall(call),
+            Reply::Received(_) if !found => self.park_or_answer(call, now_ms),
+            Reply::Received(deliveries) => {
+                let receive = call.command.request_id;
+                let way_back = Arc::clone(&self.way_back);
+                let unseen = Some(Unseen::new(receive, deliveries, way_back));
+                let reply = Reply::Received(Vec::new());
+                call.finish(Ok(Answered {
+                    reply,
+                    unseen,
+                    now_ms,
+                }));
+            }
+            reply => answer_plainly(call, reply, now_ms),
+        }
+        if granted {
+            self.parking.granted(queue, found);
+        }
+        if self.parking.knows(queue) {
+            self.grant(queue);
+            self.refresh_deadline(queue);
+        }
+    }
+
+    pub(super) fn follow_up(&mut self, effects: Effects) {
+        for queue in effects.receivable {
+            if !self.parking.knows(queue) {
+                continue;
+            }
+            if self.group.with_machine(|machine| machine.0.is_gone(queue)) {
+                let now_ms = self.now_ms();
+                for call in self.parking.take_all(queue) {
+                    answer_plainly(call, Reply::QueueGone, now_ms);
+                }
+            } else {
+                self.grant(queue);
+            }
+        }
+        for queue in effects.deadline_changed {
+            if self.parking.knows(queue) {
+                self.refresh_deadline(queue);
+            }
+        }
+    }
+
+    /// Sets a call aside until its queue's descriptor is here.
+    pub(super) fn stall(&mut self, mut call: Call) {
+        call.granted = false;
+        let queue = call.command.queue;
+        let waiting = self.stalled.entry(queue).or_default();
+        waiting.push(call);
+        if waiting.len() == 1 {
+            let fetch = self.descriptors.descriptor(queue);
+            self.fetches
+                .push(Box::pin(async move { (queue, fetch.await) }));
+        }
+    }
+
+    pub(super) fn fetched(
+        &mut self,
+        queue: QueueId,
+        descriptor: Result<Option<Descriptor>, MetadataUnreachable>,
+    ) {
+        let calls = self.stalled.remove(&queue).unwrap_or_default();
+        match descriptor {
+            Ok(Some(descriptor)) => {
+                self.waiting.push_back(own_call(
+                    self.own_command(queue, Operation::PutDescriptor(descriptor)),
+                ));
+                self.waiting.extend(calls);
+            }
+            Ok(None) => {
+                let now_ms = self.now_ms();
+                for call in calls {
+                    answer_plainly(call, Reply::QueueGone, now_ms);
+                }
+            }
+            Err(MetadataUnreachable) => {
+                for call in calls {
+                    let leader_node = self.leadership.borrow().leader_node;
+                    refuse(
+                        call,
+                        SubmitError::NotLeader {
+                            leader_node,
+                            no_effect: true,
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
