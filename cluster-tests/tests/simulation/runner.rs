@@ -20,7 +20,7 @@ const CHILD: &str = "HIKYAKU_SIMULATED";
 const LOG: &str = "HIKYAKU_LOG";
 
 /// Without `HIKYAKU_SEEDS`.
-const DEFAULT_SEEDS: u64 = 4;
+const DEFAULT_SEEDS: u64 = 10;
 
 /// A fault must show within so many seeds.
 const SEEDS_FOR_A_FAULT: u64 = 20;
