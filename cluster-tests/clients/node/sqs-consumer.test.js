@@ -61,17 +61,17 @@ test("messages are handled in batches and deleted", async () => {
 });
 
 test("the heartbeat keeps a slow batch from coming again", async () => {
-  const queueUrl = await queueWith(["a", "b"], { VisibilityTimeout: "2" });
+  const queueUrl = await queueWith(["a", "b"]);
   const seen = [];
   let intruded = 0;
   await consume({
     queueUrl,
     batchSize: 10,
-    visibilityTimeout: 2,
-    heartbeatInterval: 1,
+    visibilityTimeout: 5,
+    heartbeatInterval: 3,
     handleMessageBatch: async (messages) => {
       seen.push(...messages.map(({ Body }) => Body));
-      const others = await sqs.receiveMessage({ QueueUrl: queueUrl, WaitTimeSeconds: 4 });
+      const others = await sqs.receiveMessage({ QueueUrl: queueUrl, WaitTimeSeconds: 7 });
       intruded += others.Messages?.length ?? 0;
       // Ends between two beats: one that meets the delete would rightly be refused.
       await sleep(500);
