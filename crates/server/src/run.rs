@@ -109,6 +109,7 @@ pub async fn run(
         catalogue: Arc::new(SledCopy::new(catalogue)),
     };
     let node = Node::start(settings, parts).await?;
+    let address = front.local_addr().unwrap_or(address);
     tracing::info!(node = format_args!("{id:x}"), %address, "serving");
     serve_clients(&config, access, front, &node, &log, shutdown).await;
     node.stop().await;

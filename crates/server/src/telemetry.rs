@@ -39,8 +39,8 @@ where
         }
         LogFormat::Text => fmt::layer().with_ansi(colours).with_writer(writer).boxed(),
     };
-    // openraft tells every step of an election as information; ours say who leads.
-    let library = output.level.default.min(LevelFilter::WARN);
+    // openraft tells every step of an election, and warns of the first one; ours say who leads.
+    let library = output.level.default.min(LevelFilter::ERROR);
     let filter = Targets::new()
         .with_default(output.level.default)
         .with_target("openraft", library)
