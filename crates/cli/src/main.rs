@@ -39,10 +39,23 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // With standard error gone there is nobody left to tell.
-            let _ = writeln!(stderr(), "hikyaku: {error:#}");
+            let _ = writeln!(stderr(), "hikyaku: {}", told_once(&error));
             exit_code(&error)
         }
     }
+}
+
+/// An error and its causes in one line. Many errors tell their cause themselves; a cause that was told
+/// is not told again.
+fn told_once(error: &Error) -> String {
+    let mut line = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !line.contains(&cause) {
+            line.push_str(": ");
+            line.push_str(&cause);
+        }
+    }
+    line
 }
 
 fn exit_code(error: &Error) -> ExitCode {
@@ -57,8 +70,20 @@ fn exit_code(error: &Error) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::Cli;
+    use super::{Cli, told_once};
     use clap::CommandFactory;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = std::io::Error::other("the disk is on fire");
+        let error = anyhow::Error::new(cause).context("cannot open: the disk is on fire");
+        assert_eq!(told_once(&error), "cannot open: the disk is on fire");
+        let error = error.context("cannot start");
+        assert_eq!(
+            told_once(&error),
+            "cannot start: cannot open: the disk is on fire"
+        );
+    }
 
     #[test]
     fn commands_are_well_formed() {
