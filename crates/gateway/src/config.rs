@@ -21,6 +21,9 @@ pub struct GatewayLimits {
     pub connections: usize,
     /// The body of one request, in bytes: a batch has 1 MiB, and JSON needs some around it.
     pub request_bytes: usize,
+    /// The bodies of all requests under way together, in bytes: a request beyond it is throttled
+    /// before its body is read, so that slow disks and many clients do not cost the process its memory.
+    pub bodies_bytes: usize,
     /// The headers of one request, in bytes.
     pub header_bytes: usize,
     /// The headers of one request.
@@ -51,6 +54,7 @@ impl Default for GatewayLimits {
         Self {
             connections: 20_000,
             request_bytes: (1 << 20) + (256 << 10),
+            bodies_bytes: 256 << 20,
             header_bytes: 16 << 10,
             header_fields: 100,
             read_timeout: Duration::from_secs(30),

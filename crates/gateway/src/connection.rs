@@ -51,6 +51,14 @@ impl RequestBody {
         }
     }
 
+    /// How large the body may turn out to be, in bytes: as announced, or else the limit.
+    pub(crate) fn most_bytes(&self) -> usize {
+        let announced = self.incoming.size_hint().exact();
+        announced
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .map_or(self.limit_bytes, |bytes| bytes.min(self.limit_bytes))
+    }
+
     /// Reads the body; without copying if it came in one piece.
     pub(crate) async fn read(mut self) -> Result<Bytes, BodyError> {
         let limit_bytes = self.limit_bytes;

@@ -20,7 +20,7 @@ use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http_body_util::Full;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -52,12 +52,18 @@ pub struct Gateway {
     metrics: Metrics,
     sources: Vec<MetricsSource>,
     connections: AtomicUsize,
+    /// Room for bodies of requests under way, in permits of [`BODY_UNIT`] bytes.
+    bodies: Semaphore,
 }
+
+/// Bytes that one permit for bodies stands for.
+const BODY_UNIT: usize = 1 << 10;
 
 impl Gateway {
     /// The front of this node, for those who have access.
     pub fn new(node: Arc<Node>, config: GatewayConfig, access: Access) -> Self {
         Self {
+            bodies: Semaphore::new(config.limits.bodies_bytes / BODY_UNIT),
             node,
             config,
             access,
@@ -180,15 +186,20 @@ impl Gateway {
         self.finish(dialect, action, begun, outcome)
     }
 
-    /// Finds out who makes a request; reads the body of one whose head is in order.
-    async fn believe(
-        &self,
-        request: &Parts,
-        body: RequestBody,
-    ) -> Result<(Caller<'_>, Bytes), SqsError> {
+    /// Finds out who makes a request; reads the body of one whose head is in order, if there is room
+    /// for it.
+    async fn believe(&self, request: &Parts, body: RequestBody) -> Result<Believed<'_>, SqsError> {
         let admitted = self.access.admit(request)?;
+        let units = u32::try_from(body.most_bytes() / BODY_UNIT + 1).unwrap_or(u32::MAX);
+        let room = self.bodies.try_acquire_many(units);
+        let room = room.map_err(|_| SqsError::throttled())?;
         let body = body.read().await.map_err(unread)?;
-        Ok((admitted.prove(&body)?, body))
+        let caller = admitted.prove(&body)?;
+        Ok(Believed {
+            caller,
+            body,
+            _room: room,
+        })
     }
 
     async fn run(
@@ -199,7 +210,11 @@ impl Gateway {
         body: RequestBody,
         stop: watch::Receiver<bool>,
     ) -> Result<Done, SqsError> {
-        let (caller, body) = self.believe(request, body).await?;
+        let Believed {
+            caller,
+            body,
+            _room,
+        } = self.believe(request, body).await?;
         let envelope = Envelope {
             path: request.uri.path(),
             trace_header: text_header(&request.headers, "x-amzn-trace-id"),
@@ -281,6 +296,13 @@ impl Gateway {
         let host = host.or_else(|| request.uri.authority().map(|authority| authority.as_str()));
         Cow::Owned(format!("http://{}", host.unwrap_or(NO_HOST)))
     }
+}
+
+/// A request whose sender is known, with its body and the room that the body takes.
+struct Believed<'a> {
+    caller: Caller<'a>,
+    body: Bytes,
+    _room: SemaphorePermit<'a>,
 }
 
 /// What a request came to that was not refused.

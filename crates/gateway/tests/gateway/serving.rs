@@ -129,6 +129,27 @@ async fn a_body_beyond_the_limit_is_refused_before_it_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn bodies_beyond_what_all_may_take_are_throttled_before_they_are_read() {
+    let limits = GatewayLimits {
+        bodies_bytes: 64 << 10,
+        ..GatewayLimits::default()
+    };
+    let front = Front::start_with(limited(limits)).await;
+    let (mut client, url) = front.client_with_queue().await;
+    let mut slow = front.connect();
+    let head = "POST / HTTP/1.1\r\nHost: h\r\nX-Amz-Target: AmazonSQS.ListQueues\r\n\
+                Content-Length: 60000\r\n\r\n";
+    slow.write_all(head.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let large = json!({ "QueueUrl": url, "MessageBody": "x".repeat(8_000) });
+    let (status, code, _) = client.refused("SendMessage", large.clone()).await;
+    assert_eq!((status, code.as_str()), (403, "RequestThrottled"));
+    drop(slow);
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    client.act("SendMessage", large).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn headers_beyond_the_limits_are_refused() {
     let front = Front::start().await;
     let many = "X-H: 1\r\n".repeat(101);
