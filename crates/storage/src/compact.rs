@@ -61,6 +61,8 @@ impl Policy {
 pub(crate) enum CompactError {
     /// The segment holds something damaged, or too much.
     Unmovable(u64),
+    /// The copy of this segment alone would take about as much as the segment.
+    Dense(u64),
     /// There is no space for the copies.
     Full,
     /// The disk failed.
@@ -74,6 +76,15 @@ impl From<io::Error> for CompactError {
         } else {
             CompactError::Io(error)
         }
+    }
+}
+
+/// The bytes that go with a segment: a hot one that is nearly full gives back its whole file.
+pub(crate) fn size_of(segment: &Segment, whole: u64) -> u64 {
+    if segment.end < whole / 4 * 3 {
+        segment.end
+    } else {
+        whole
     }
 }
 
@@ -132,6 +143,13 @@ pub(crate) fn compact(
     }
     if survivors.is_empty() {
         return Ok((None, replaced));
+    }
+    // Estimates go by averages; this is exact. Each compaction leaves fewer segments or fewer bytes,
+    // so that reclaim ends.
+    if let [alone] = &replaced[..]
+        && cost > size_of(alone, engine.config.segment_bytes) / 10 * 9
+    {
+        return Err(CompactError::Dense(alone.epoch()));
     }
     // Whole entries first, so that single bodies of the same entry are seen to be there already.
     survivors.sort_by_key(|s| (s.group, s.at.id.index, s.at.id.leader, s.bodies.is_some()));

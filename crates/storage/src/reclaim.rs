@@ -53,6 +53,8 @@ pub(crate) struct Reclaimer {
     guessed: BTreeSet<u64>,
     /// Segments that cannot be copied: something in them is damaged.
     unmovable: BTreeSet<u64>,
+    /// Segments that turned out to be full of what is needed; until a floor moves in them.
+    dense: BTreeSet<u64>,
 }
 
 impl Reclaimer {
@@ -106,6 +108,7 @@ impl Reclaimer {
         self.live.retain(|(epoch, _), _| epochs.contains(epoch));
         self.guessed.retain(|epoch| epochs.contains(epoch));
         self.unmovable.retain(|epoch| epochs.contains(epoch));
+        self.dense.retain(|epoch| epochs.contains(epoch));
         for (group, floor) in &floors {
             let moved = self.floors.get(group) != Some(floor);
             let Some((index, oldest)) = floor else {
@@ -118,6 +121,9 @@ impl Reclaimer {
                 .collect();
             if unknown.is_empty() {
                 continue;
+            }
+            for segment in &unknown {
+                self.dense.remove(&segment.epoch());
             }
             if let Some(names) = names(engine, *group, *oldest) {
                 let live = LiveSet::new(&names.live);
@@ -290,6 +296,10 @@ impl Reclaimer {
                 self.unmovable.insert(epoch);
                 Ok(true)
             }
+            Err(CompactError::Dense(epoch)) => {
+                self.dense.insert(epoch);
+                Ok(true)
+            }
             Err(CompactError::Full) => Ok(false),
             Err(CompactError::Io(error)) => Err(error),
         }
@@ -299,10 +309,12 @@ impl Reclaimer {
     fn victims(&self, engine: &Engine, sealed: Vec<Arc<Segment>>) -> Vec<Arc<Segment>> {
         let whole = engine.config.segment_bytes;
         let small = |s: &Segment| s.heat == Heat::Cold && s.end < whole / 4;
-        let size = |s: &Segment| if s.end < whole / 4 * 3 { s.end } else { whole };
+        let size = |s: &Segment| compact::size_of(s, whole);
         let (mut victims, mut needed, mut sizes, mut smalls) = (Vec::new(), 0, 0, 0);
         for segment in sealed {
-            if self.unmovable.contains(&segment.epoch()) || segment.footer.damaged {
+            let epoch = segment.epoch();
+            let settled = self.unmovable.contains(&epoch) || self.dense.contains(&epoch);
+            if settled || segment.footer.damaged {
                 continue;
             }
             let need = self.needed(&segment).unwrap_or(0);

@@ -98,3 +98,34 @@ fn live_bodies_are_found_on_a_real_disk_too() {
     let dir = tempfile::tempdir().unwrap();
     together(Arc::new(RealDisk::open(dir.path()).unwrap()));
 }
+
+/// One small live body far below a few large entries that may not go yet: judged by averages, nearly
+/// all of the segment could be freed; judged by what it holds, nearly nothing can.
+#[test]
+fn reclaim_ends_when_a_segment_is_denser_than_it_looks() {
+    let log = threaded(Arc::new(SimDisk::new(5)), LogConfig::small());
+    let group = log.group(GroupId(1));
+    for index in 0..120 {
+        group.append(vec![entry(1, index, &[10])], ignore());
+    }
+    for index in 120..130 {
+        group.append(vec![entry(1, index, &[9_000])], ignore());
+    }
+    group
+        .write_checkpoint(checkpoint(id(1, 119), &[(0, 0)]))
+        .unwrap();
+    durable(|done| group.purge(id(1, 119), done));
+    let (ended, end) = std::sync::mpsc::channel();
+    let reclaiming = log.clone();
+    std::thread::spawn(move || {
+        reclaiming.reclaim();
+        ended.send(()).unwrap();
+    });
+    let patience = std::time::Duration::from_secs(60);
+    assert!(
+        end.recv_timeout(patience).is_ok(),
+        "reclaim copies the same bytes for ever"
+    );
+    assert_eq!(group.read_body(id(1, 0), 0).unwrap(), body(0, 0, 10));
+    assert_eq!(group.read_body(id(1, 129), 0).unwrap(), body(129, 0, 9_000));
+}
