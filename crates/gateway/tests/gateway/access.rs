@@ -14,7 +14,10 @@ use hikyaku_sqs::action::Action;
 use hikyaku_sqs::sigv4::key::AccessKey;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use zeroize::Zeroizing;
 
 use crate::harness::{Answer, Client, Front, Setup};
@@ -353,11 +356,14 @@ impl<'a> MakeWriter<'a> for Logged {
 #[tokio::test]
 async fn secrets_are_in_no_log_metric_or_answer() {
     let logged = Logged::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
-        .with_writer(logged.clone())
-        .finish();
-    let guard = tracing::subscriber::set_default(subscriber);
+    // For the whole process: which events are wanted is remembered per place in the code, and another
+    // test's thread may be the first to come there.
+    let lines = tracing_subscriber::fmt::layer().with_writer(logged.clone());
+    let wanted = Targets::new()
+        .with_default(LevelFilter::TRACE)
+        .with_target("openraft", LevelFilter::INFO);
+    let subscriber = Registry::default().with(lines.with_filter(wanted));
+    tracing::subscriber::set_global_default(subscriber).expect("no other test sets one");
     let front = guarded().await;
     let mut client = front.client().await;
     let mut told = String::new();
@@ -379,7 +385,6 @@ async fn secrets_are_in_no_log_metric_or_answer() {
         told.push_str(&format!("{answer:?}"));
     }
     told.push_str(&client.get("/metrics").await.body);
-    drop(guard);
     let logged = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
     assert!(logged.contains("not authenticated"), "{logged}");
     let planted = [ALICE.secret, BOB.secret, BOB.token.unwrap()];
