@@ -10,7 +10,7 @@ use crate::live::LiveSet;
 use crate::markers::leader_at;
 use crate::reader::read_entry_at;
 use crate::section::{BodyAt, EntryAt};
-use crate::segment::Segment;
+use crate::segment::{Heat, Segment};
 use crate::types::{GroupId, LeaderId, LogId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,15 +79,6 @@ impl From<io::Error> for CompactError {
     }
 }
 
-/// The bytes that go with a segment: a hot one that is nearly full gives back its whole file.
-pub(crate) fn size_of(segment: &Segment, whole: u64) -> u64 {
-    if segment.end < whole / 4 * 3 {
-        segment.end
-    } else {
-        whole
-    }
-}
-
 /// Something that is copied.
 struct Survivor {
     segment: Arc<Segment>,
@@ -144,10 +135,11 @@ pub(crate) fn compact(
     if survivors.is_empty() {
         return Ok((None, replaced));
     }
-    // Estimates go by averages; this is exact. Each compaction leaves fewer segments or fewer bytes,
-    // so that reclaim ends.
+    // Estimates go by averages; this is exact. A compaction makes a cold segment of a hot one, or one
+    // of several, or a clearly smaller one: so reclaim ends.
     if let [alone] = &replaced[..]
-        && cost > size_of(alone, engine.config.segment_bytes) / 10 * 9
+        && alone.heat == Heat::Cold
+        && cost > alone.end / 4 * 3
     {
         return Err(CompactError::Dense(alone.epoch()));
     }

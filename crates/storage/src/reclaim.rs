@@ -309,7 +309,7 @@ impl Reclaimer {
     fn victims(&self, engine: &Engine, sealed: Vec<Arc<Segment>>) -> Vec<Arc<Segment>> {
         let whole = engine.config.segment_bytes;
         let small = |s: &Segment| s.heat == Heat::Cold && s.end < whole / 4;
-        let size = |s: &Segment| compact::size_of(s, whole);
+        let size = |s: &Segment| if s.end < whole / 4 * 3 { s.end } else { whole };
         let (mut victims, mut needed, mut sizes, mut smalls) = (Vec::new(), 0, 0, 0);
         for segment in sealed {
             let epoch = segment.epoch();
