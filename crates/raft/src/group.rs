@@ -225,16 +225,36 @@ impl<M: Machine> Group<M> {
         self.hosted.with_machine(read)
     }
 
-    /// The body of an applied message, from memory or by one checked read.
-    pub async fn read_body(&self, index: u64, ordinal: u32) -> Result<Bytes, ReadError> {
-        // An index that was never applied here has no leader; the log answers that it is gone.
-        let leader = self.core.machine.leader_of(index).unwrap_or_default();
-        let id = LogId { leader, index };
-        if self.core.log.body_cached(index) {
-            return self.core.log.read_body(id, ordinal);
-        }
+    /// The bodies of applied messages by index and ordinal, from memory or by one checked read each;
+    /// all that must go to the disk go there in one job.
+    pub async fn read_bodies(&self, names: &[(u64, u32)]) -> Vec<Result<Bytes, ReadError>> {
         let log = self.core.log.clone();
-        on_disk(self.core.work, move || log.read_body(id, ordinal)).await
+        let cached = names.iter().all(|(index, _)| log.body_cached(*index));
+        let wanted: Vec<(LogId, u32)> = names
+            .iter()
+            .map(|(index, ordinal)| {
+                // An index that was never applied here has no leader; the log answers that it is gone.
+                let leader = self.core.machine.leader_of(*index).unwrap_or_default();
+                (
+                    LogId {
+                        leader,
+                        index: *index,
+                    },
+                    *ordinal,
+                )
+            })
+            .collect();
+        let read = move || {
+            wanted
+                .into_iter()
+                .map(|(id, ordinal)| log.read_body(id, ordinal))
+                .collect()
+        };
+        if cached {
+            read()
+        } else {
+            on_disk(self.core.work, read).await
+        }
     }
 
     /// Asks the group to hand leadership to a replica.

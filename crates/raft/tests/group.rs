@@ -227,11 +227,8 @@ async fn a_long_log_is_checkpointed_purged_and_reclaimed() {
     }
     assert!(one.log.group(GroupId(5)).state().last_purged.is_some());
     let index = one.group.watch_applied().borrow().index;
-    let body = one
-        .group
-        .read_body(index, 0)
-        .await
-        .expect("the newest body is live");
+    let mut bodies = one.group.read_bodies(&[(index, 0)]).await;
+    let body = bodies.remove(0).expect("the newest body is live");
     assert_eq!(body.len(), 4_096);
     one.node.stop().await;
     let disk = Arc::new(disk.crash(CrashKind::PowerCut));

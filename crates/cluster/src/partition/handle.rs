@@ -102,15 +102,16 @@ impl PartitionHandle {
     /// Reads the bodies of deliveries. A body that went through a later delete is left out; so is a
     /// damaged one, whose message returns after its visibility timeout.
     pub async fn read_bodies(&self, unseen: Unseen) -> Vec<Delivered> {
-        let mut delivered = Vec::with_capacity(unseen.deliveries().len());
-        for delivery in unseen.deliveries() {
+        let deliveries = unseen.deliveries();
+        let names: Vec<(u64, u32)> = deliveries
+            .iter()
+            .map(|delivery| (delivery.name.index, delivery.name.ordinal))
+            .collect();
+        let bodies = self.group.read_bodies(&names).await;
+        let mut delivered = Vec::with_capacity(names.len());
+        for (delivery, body) in deliveries.iter().zip(bodies) {
             let name = delivery.name;
-            match self
-                .group
-                .read_body(name.index, name.ordinal)
-                .await
-                .map(unstamp)
-            {
+            match body.map(unstamp) {
                 Ok(Some((sent_at_ms, body))) => {
                     delivered.push(Delivered {
                         delivery: *delivery,
