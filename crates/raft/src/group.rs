@@ -5,7 +5,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, RwLock};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use hikyaku_storage::{GroupLog, LogId, ReadError, Work};
@@ -206,13 +205,6 @@ impl<M: Machine> Group<M> {
             Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_)))
             | Err(RaftError::Fatal(_)) => Err(ProposeError::NotLeader { leader_node: None }),
         }
-    }
-
-    /// Waits until the entry at `index` is applied here; false when `limit` passed first.
-    pub async fn wait_applied(&self, index: u64, limit: Duration) -> bool {
-        let mut applied = self.core.machine.applied();
-        let reached = applied.wait_for(|point: &AppliedPoint| point.index >= index);
-        matches!(tokio::time::timeout(limit, reached).await, Ok(Ok(_)))
     }
 
     /// Follows the index of the last applied entry.

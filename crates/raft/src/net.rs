@@ -141,16 +141,6 @@ impl Peers {
     pub(crate) fn net(&self) -> &Arc<dyn Net> {
         &self.net
     }
-
-    /// All node ids known.
-    pub fn nodes(&self) -> Vec<u64> {
-        self.known
-            .lock()
-            .expect("no panic happens under this lock")
-            .keys()
-            .copied()
-            .collect()
-    }
 }
 
 fn open(net: &Arc<dyn Net>, address: String) -> Channel {
