@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct GatewayConfig {
     /// Scheme, host and port that queue URLs begin with, without a slash at the end; without it they
-    /// begin with the host that the client asked for, and `http`.
+    /// begin with the host that the client asked for, and `http` or `https` as the front itself speaks.
     pub public_url: Option<String>,
     /// The region in the ARNs of queues.
     pub region: String,
@@ -28,6 +28,8 @@ pub struct GatewayLimits {
     pub header_bytes: usize,
     /// The headers of one request.
     pub header_fields: usize,
+    /// How long a client may take for the TLS handshake, where there is one.
+    pub handshake_timeout: Duration,
     /// How long a client may take to send a request, from its first byte to its last.
     pub read_timeout: Duration,
     /// How long a client may take nothing of an answer that waits for it.
@@ -57,6 +59,7 @@ impl Default for GatewayLimits {
             bodies_bytes: 256 << 20,
             header_bytes: 16 << 10,
             header_fields: 100,
+            handshake_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(120),

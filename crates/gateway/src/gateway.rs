@@ -19,6 +19,7 @@ use hikyaku_sqs::sts;
 use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http_body_util::Full;
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
@@ -33,6 +34,7 @@ use crate::ids::draw_uuid;
 use crate::listener::Listener;
 use crate::metrics::{Metrics, MetricsSource};
 use crate::route::Route;
+use crate::tls;
 
 /// How long to rest after a connection could not be accepted, so that a lack of file descriptors
 /// does not spin.
@@ -51,6 +53,8 @@ pub struct Gateway {
     access: Access,
     metrics: Metrics,
     sources: Vec<MetricsSource>,
+    /// How connections are encrypted; without, they are not.
+    tls: Option<Arc<ServerConfig>>,
     connections: AtomicUsize,
     /// Room for bodies of requests under way, in permits of [`BODY_UNIT`] bytes.
     bodies: Semaphore,
@@ -69,6 +73,7 @@ impl Gateway {
             access,
             metrics: Metrics::default(),
             sources: Vec::new(),
+            tls: None,
             connections: AtomicUsize::new(0),
         }
     }
@@ -77,6 +82,13 @@ impl Gateway {
     #[must_use]
     pub fn with_metrics(mut self, source: MetricsSource) -> Self {
         self.sources.push(source);
+        self
+    }
+
+    /// Encrypts every connection; what is not TLS is closed.
+    #[must_use]
+    pub fn with_tls(mut self, tls: Arc<ServerConfig>) -> Self {
+        self.tls = Some(tls);
         self
     }
 
@@ -125,9 +137,33 @@ impl Gateway {
         Io: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let _open = Open::count(&self.connections);
+        let Some(tls) = &self.tls else {
+            return self.serve_stream(io, stop).await;
+        };
+        let mut stopping = stop.clone();
+        let handshake = tls::accept(tls, io, self.config.limits.handshake_timeout);
+        let shaken = tokio::select! {
+            shaken = handshake => shaken,
+            // An error means that nobody can ask to stop any more, and is taken as being asked.
+            _ = stopping.wait_for(|stop| *stop) => return,
+        };
+        match shaken {
+            // Boxed, so that connections without TLS do not hold room for it.
+            Ok(stream) => Box::pin(self.serve_stream(stream, stop)).await,
+            Err(error) => {
+                self.metrics.count_failed_handshake();
+                tracing::debug!(%error, "no TLS handshake");
+            }
+        }
+    }
+
+    async fn serve_stream<Io>(&self, io: Io, stop: watch::Receiver<bool>)
+    where
+        Io: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let handler = |parts: Parts, body: RequestBody| {
             let stop = stop.clone();
-            let gateway = &*self;
+            let gateway = self;
             // Boxed, so that an unused connection does not hold room for the largest action.
             let answer: Answering<'_> =
                 Box::pin(async move { gateway.answer(&parts, body, stop).await });
@@ -294,7 +330,8 @@ impl Gateway {
         }
         let host = text_header(&request.headers, HOST.as_str());
         let host = host.or_else(|| request.uri.authority().map(|authority| authority.as_str()));
-        Cow::Owned(format!("http://{}", host.unwrap_or(NO_HOST)))
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        Cow::Owned(format!("{scheme}://{}", host.unwrap_or(NO_HOST)))
     }
 }
 

@@ -25,6 +25,7 @@ mod metrics;
 mod route;
 mod stall;
 mod tenant;
+mod tls;
 
 pub use access::Access;
 pub use config::{GatewayConfig, GatewayLimits};

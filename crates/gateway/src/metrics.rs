@@ -29,6 +29,7 @@ pub(crate) struct Metrics {
     /// By action and query code, as the entries carry it.
     failed_entries: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
     connections_refused: AtomicU64,
+    handshakes_failed: AtomicU64,
     durations: [Durations; Action::ALL.len()],
 }
 
@@ -100,6 +101,11 @@ impl Metrics {
         self.connections_refused.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a connection that did not become an encrypted one.
+    pub(crate) fn count_failed_handshake(&self) {
+        self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Writes the page.
     pub(crate) fn page(
         &self,
@@ -124,6 +130,12 @@ impl Metrics {
                 "counter",
                 "Connections closed because there were too many.",
                 refused,
+            ),
+            (
+                "hikyaku_tls_handshakes_failed_total",
+                "counter",
+                "Connections that did not become encrypted ones.",
+                self.handshakes_failed.load(Ordering::Relaxed),
             ),
             (
                 "hikyaku_ready",

@@ -15,6 +15,7 @@ pub use keys::{KEYS, Key};
 pub use load::{ConfigError, Loaded, Origin, Preset};
 pub use value::{LogFilter, LogFormat, Peer};
 
+use crate::tls::PairFiles;
 use hikyaku_raft::RaftConfig;
 use hikyaku_storage::LogConfig;
 use std::collections::BTreeSet;
@@ -37,6 +38,8 @@ pub struct Config {
     pub cluster: ClusterConfig,
     /// Who may ask for anything.
     pub auth: AuthConfig,
+    /// Whether clients speak TLS.
+    pub tls: TlsConfig,
     /// What a client may take of this node.
     pub limits: Limits,
     /// Timing of the Raft groups.
@@ -58,6 +61,19 @@ pub struct ClusterConfig {
     pub peer_listen: Option<SocketAddr>,
     /// All nodes of the cluster, this one included.
     pub peers: Vec<Peer>,
+}
+
+/// Whether clients speak TLS: with a certificate and its key they all do, without them none does.
+#[derive(Clone, Debug)]
+pub struct TlsConfig {
+    /// The certificate and those that vouch for it, in PEM.
+    pub cert_file: Option<PathBuf>,
+    /// The certificate's private key, in PEM.
+    pub key_file: Option<PathBuf>,
+    /// How often the files are looked at, in ms; a new pair is shown to new connections.
+    pub reload_ms: u64,
+    /// How long a client may take to shake hands, in ms.
+    pub handshake_timeout_ms: u64,
 }
 
 /// What a client may take of this node.
@@ -97,6 +113,15 @@ const MESSAGE_BYTES: usize = 1 << 20;
 /// A retry's answer is kept for as long as the request may be retried, and no longer than this.
 const REQUEST_BUDGET_MAX_MS: u64 = 60_000;
 
+/// Looking at two small files more often would cost more than it tells.
+const RELOAD_MIN_MS: u64 = 100;
+
+/// A certificate that is renewed shortly before its end has to be shown before it.
+const RELOAD_MAX_MS: u64 = 3_600_000;
+
+/// A client that shakes hands takes memory and no part in any limit but that of connections.
+const HANDSHAKE_TIMEOUT_MAX_MS: u64 = 60_000;
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -106,6 +131,7 @@ impl Default for Config {
             data_dir: PathBuf::from("/var/lib/hikyaku"),
             cluster: ClusterConfig::default(),
             auth: AuthConfig::default(),
+            tls: TlsConfig::default(),
             limits: Limits::default(),
             raft: RaftConfig::default(),
             storage: LogConfig::default(),
@@ -122,6 +148,28 @@ impl Default for ClusterConfig {
             peer_listen: None,
             peers: Vec::new(),
         }
+    }
+}
+
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self {
+            cert_file: None,
+            key_file: None,
+            reload_ms: 10_000,
+            handshake_timeout_ms: 10_000,
+        }
+    }
+}
+
+impl TlsConfig {
+    /// The two files, if there are.
+    #[must_use]
+    pub fn files(&self) -> Option<PairFiles> {
+        Some(PairFiles {
+            cert: self.cert_file.clone()?,
+            key: self.key_file.clone()?,
+        })
     }
 }
 
@@ -175,6 +223,7 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), Disagreement> {
         self.check_cluster()?;
         self.check_auth()?;
+        self.check_tls()?;
         self.check_limits()?;
         self.check_raft()?;
         self.check_storage()
@@ -251,6 +300,28 @@ impl Config {
         let rule = "must name an access key, unless everyone may ask for everything by";
         let any = Counterpart::Key("auth.accept_any_credentials");
         holds(somebody, "auth.keys", rule, any)
+    }
+
+    fn check_tls(&self) -> Result<(), Disagreement> {
+        use Counterpart::{Key, Limit};
+        let tls = &self.tls;
+        let (cert, key) = ("tls.cert_file", "tls.key_file");
+        let rule = "means nothing without";
+        let whole = tls.cert_file.is_none() || tls.key_file.is_some();
+        holds(whole, cert, rule, Key(key))?;
+        let whole = tls.key_file.is_none() || tls.cert_file.is_some();
+        holds(whole, key, rule, Key(cert))?;
+        let often = tls.reload_ms >= RELOAD_MIN_MS;
+        let least = Limit(RELOAD_MIN_MS);
+        holds(often, "tls.reload_ms", "must be at least", least)?;
+        let rule = "must be at most";
+        let seldom = tls.reload_ms <= RELOAD_MAX_MS;
+        holds(seldom, "tls.reload_ms", rule, Limit(RELOAD_MAX_MS))?;
+        let timeout = "tls.handshake_timeout_ms";
+        let some = tls.handshake_timeout_ms > 0;
+        holds(some, timeout, "must be at least", Limit(1))?;
+        let bounded = tls.handshake_timeout_ms <= HANDSHAKE_TIMEOUT_MAX_MS;
+        holds(bounded, timeout, rule, Limit(HANDSHAKE_TIMEOUT_MAX_MS))
     }
 
     fn check_limits(&self) -> Result<(), Disagreement> {

@@ -13,7 +13,9 @@ mod serve;
 mod storage_metrics;
 mod tcp;
 mod telemetry;
+mod tls;
 
 pub use access::AccessError;
 pub use config::{Config, Loaded};
 pub use serve::{ServeError, serve};
+pub use tls::{PairFiles, TlsError};

@@ -10,6 +10,7 @@ use crate::copy::SledCopy;
 use crate::identity::{self, IdentityError};
 use crate::storage_metrics;
 use crate::tcp::Tcp;
+use crate::tls::{Certificate, PairFiles, TlsError};
 use hikyaku_cluster::{
     Clock, Entropy, HostLimits, Node, NodeParts, NodeSettings, StartError, SystemClock,
     SystemEntropy,
@@ -17,6 +18,7 @@ use hikyaku_cluster::{
 use hikyaku_gateway::{Access, Gateway, GatewayConfig, GatewayLimits, TcpFront, listen_tcp};
 use hikyaku_raft::{OpenGroupError, Peers, RaftNode};
 use hikyaku_storage::{Catalogue, CatalogueError, Disk, Log, OpenError, RealDisk, Work};
+use rustls::ServerConfig;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -34,6 +36,9 @@ pub enum RunError {
     /// An access key cannot be used.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// The certificate cannot be shown.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The client port cannot be opened.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -78,6 +83,7 @@ pub async fn run(
 ) -> Result<(), RunError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let access = access::of(&config, Arc::clone(&clock))?;
+    let tls = config.tls.files().map(Tls::open).transpose()?;
     let peers = config.cluster.peers.len();
     if peers > 1 {
         return Err(RunError::SeveralNodes(peers));
@@ -111,7 +117,12 @@ pub async fn run(
     let node = Node::start(settings, parts).await?;
     let address = front.local_addr().unwrap_or(address);
     tracing::info!(node = format_args!("{id:x}"), %address, "serving");
-    serve_clients(&config, access, front, &node, &log, shutdown).await;
+    let front = Front {
+        port: front,
+        access,
+        tls,
+    };
+    serve_clients(&config, front, &node, &log, shutdown).await;
     node.stop().await;
     log.close().await;
     tracing::info!("stopped");
@@ -151,11 +162,32 @@ fn node_settings(config: &Config, node: u64) -> NodeSettings {
     }
 }
 
+/// Where clients come in: the port, who may ask, and what the node shows of itself.
+struct Front {
+    port: TcpFront,
+    access: Access,
+    /// Without, nothing is encrypted.
+    tls: Option<Tls>,
+}
+
+/// What an encrypted port needs.
+struct Tls {
+    certificate: Certificate,
+    port: Arc<ServerConfig>,
+}
+
+impl Tls {
+    fn open(files: PairFiles) -> Result<Self, TlsError> {
+        let certificate = Certificate::open(files)?;
+        let port = Arc::new(certificate.client_port()?);
+        Ok(Self { certificate, port })
+    }
+}
+
 /// Answers clients until `shutdown` completes and requests under way are answered.
 async fn serve_clients(
     config: &Config,
-    access: Access,
-    front: TcpFront,
+    front: Front,
     node: &Arc<Node>,
     log: &Log,
     shutdown: impl Future<Output = ()> + Send + 'static,
@@ -163,16 +195,30 @@ async fn serve_clients(
     let stop = watch::Sender::new(false);
     let stopping = stop.subscribe();
     let log = log.clone();
-    let gateway = Gateway::new(Arc::clone(node), gateway_config(config), access);
-    let gateway = gateway.with_metrics(Arc::new(move |page| {
+    let gateway = Gateway::new(Arc::clone(node), gateway_config(config), front.access);
+    let mut gateway = gateway.with_metrics(Arc::new(move |page| {
         storage_metrics::write(&log.stats(), page)
     }));
-    let serving = Arc::new(gateway).serve(front, stopping);
+    let mut certificate = None;
+    if let Some(tls) = front.tls {
+        let metrics = tls.certificate.metrics();
+        gateway = gateway.with_tls(tls.port);
+        gateway = gateway.with_metrics(Arc::new(move |page| metrics.write(page)));
+        certificate = Some(tls.certificate);
+    }
+    let stop_following = stop.subscribe();
+    let every = Duration::from_millis(config.tls.reload_ms);
+    let following = async move {
+        if let Some(certificate) = certificate {
+            certificate.follow(every, stop_following).await;
+        }
+    };
+    let serving = Arc::new(gateway).serve(front.port, stopping);
     let ask = async move {
         shutdown.await;
         stop.send_replace(true);
     };
-    tokio::join!(serving, ask);
+    tokio::join!(serving, following, ask);
 }
 
 fn gateway_config(config: &Config) -> GatewayConfig {
@@ -185,12 +231,14 @@ fn gateway_config(config: &Config) -> GatewayConfig {
             header_bytes: config.limits.header_bytes,
             header_fields: config.limits.header_fields,
             read_timeout: Duration::from_millis(config.limits.read_timeout_ms),
+            handshake_timeout: Duration::from_millis(config.tls.handshake_timeout_ms),
             ..GatewayLimits::default()
         },
     }
 }
 
-async fn blocking<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> T {
+/// Does a job that waits for a disk where that holds nobody up.
+pub(crate) async fn blocking<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(job).await {
         Ok(result) => result,
         Err(error) => std::panic::resume_unwind(error.into_panic()),

@@ -16,8 +16,9 @@ use hikyaku_storage::{Log, LogConfig, SimDisk, Work};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use rustls::ServerConfig;
 use serde_json::{Value, json};
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::watch;
 
 const PIPE_BYTES: usize = 64 << 10;
@@ -46,6 +47,7 @@ pub struct Setup {
     pub memory_bytes: usize,
     pub config: GatewayConfig,
     pub access: Access,
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
 impl Default for Setup {
@@ -55,6 +57,7 @@ impl Default for Setup {
             memory_bytes: 1 << 30,
             config: GatewayConfig::default(),
             access: Access::anyone(),
+            tls: None,
         }
     }
 }
@@ -103,8 +106,12 @@ impl Front {
         while !node.is_ready() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        let mut gateway = Gateway::new(Arc::clone(&node), setup.config, setup.access);
+        if let Some(tls) = setup.tls {
+            gateway = gateway.with_tls(tls);
+        }
         Self {
-            gateway: Arc::new(Gateway::new(Arc::clone(&node), setup.config, setup.access)),
+            gateway: Arc::new(gateway),
             node,
             stop: watch::Sender::new(false),
         }
@@ -119,9 +126,7 @@ impl Front {
     }
 
     pub async fn client(&self) -> Client {
-        let (sender, connection) = handshake(TokioIo::new(self.connect())).await.unwrap();
-        tokio::spawn(connection);
-        Client(sender)
+        Client::over(self.connect()).await
     }
 
     /// A client and the URL of a new standard queue `orders`.
@@ -144,6 +149,12 @@ pub struct Answer {
 }
 
 impl Client {
+    pub async fn over(io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        let (sender, connection) = handshake(TokioIo::new(io)).await.unwrap();
+        tokio::spawn(connection);
+        Self(sender)
+    }
+
     pub async fn send(
         &mut self,
         request: http::request::Builder,

@@ -8,3 +8,4 @@ mod messages;
 mod query;
 mod queues;
 mod serving;
+mod tls;

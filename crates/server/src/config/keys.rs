@@ -85,6 +85,26 @@ pub const KEYS: &[Key] = &[
         "true: only signatures for this region are good"
     ),
     key!(
+        "tls.cert_file",
+        tls.cert_file,
+        "The certificate of the client port and its chain, in PEM; empty: no TLS"
+    ),
+    key!(
+        "tls.key_file",
+        tls.key_file,
+        "The private key of the certificate, in PEM"
+    ),
+    key!(
+        "tls.reload_ms",
+        tls.reload_ms,
+        "How often the two files are looked at, in ms; a new pair needs no restart"
+    ),
+    key!(
+        "tls.handshake_timeout_ms",
+        tls.handshake_timeout_ms,
+        "How long a client may take for the TLS handshake, in ms"
+    ),
+    key!(
         "limits.memory_bytes",
         limits.memory_bytes,
         "Memory for the state of queues, in bytes"
