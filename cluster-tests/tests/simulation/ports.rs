@@ -1,7 +1,7 @@
 //! The product's ports to network and time, over the simulation.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -47,8 +47,9 @@ pub struct Front(pub TcpListener);
 impl Listener for Front {
     type Io = TcpStream;
 
-    async fn accept(&mut self) -> io::Result<TcpStream> {
-        self.0.accept().await.map(|(stream, _)| stream)
+    async fn accept(&mut self) -> io::Result<(TcpStream, IpAddr)> {
+        let (stream, peer) = self.0.accept().await?;
+        Ok((stream, peer.ip()))
     }
 }
 

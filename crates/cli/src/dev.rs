@@ -55,7 +55,7 @@ impl Dev {
 /// Tells where the data is and how to point an SDK here. To standard error, like the log after it.
 fn greet(config: &Config, ephemeral: bool) -> std::io::Result<()> {
     let endpoint = config.public_url.clone();
-    let endpoint = endpoint.unwrap_or_else(|| format!("http://{}", config.listen));
+    let endpoint = endpoint.unwrap_or_else(|| format!("{}://{}", config.scheme(), config.listen));
     let fate = if ephemeral {
         " (removed at the end)"
     } else {

@@ -19,17 +19,28 @@ pub struct GatewayConfig {
 pub struct GatewayLimits {
     /// Connections at one time; one more is closed as soon as it is accepted.
     pub connections: usize,
+    /// Connections at one time from one address, or from one /64 network of IPv6. High, since a
+    /// balancer or a gateway of many clients is one address too.
+    pub connections_per_address: usize,
     /// The body of one request, in bytes: a batch has 1 MiB, and JSON needs some around it.
     pub request_bytes: usize,
     /// The bodies of all requests under way together, in bytes: a request beyond it is throttled
     /// before its body is read, so that slow disks and many clients do not cost the process its memory.
     pub bodies_bytes: usize,
+    /// What arrived of requests whose sender has not proved anything yet, in bytes, over all
+    /// connections: a connection that would exceed it is given up.
+    pub unproved_bytes: usize,
     /// The headers of one request, in bytes.
     pub header_bytes: usize,
     /// The headers of one request.
     pub header_fields: usize,
     /// How long a client may take for the TLS handshake, where there is one.
     pub handshake_timeout: Duration,
+    /// How long a client may take to send the head of a request, from its first byte or the start of
+    /// the connection. As long, a connection that has proved nothing may stay without a request.
+    pub header_timeout: Duration,
+    /// How long a client may send nothing in the middle of a body.
+    pub body_stall_timeout: Duration,
     /// How long a client may take to send a request, from its first byte to its last.
     pub read_timeout: Duration,
     /// How long a client may take nothing of an answer that waits for it.
@@ -55,11 +66,15 @@ impl Default for GatewayLimits {
     fn default() -> Self {
         Self {
             connections: 20_000,
+            connections_per_address: 10_000,
             request_bytes: (1 << 20) + (256 << 10),
             bodies_bytes: 256 << 20,
+            unproved_bytes: 64 << 20,
             header_bytes: 16 << 10,
             header_fields: 100,
             handshake_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(10),
+            body_stall_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(120),

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use crate::config::GatewayLimits;
 use crate::stall::{Phase, Stalling};
+use crate::unproved::Unproved;
 
 /// A whole answer.
 pub(crate) type Response = http::Response<Full<Bytes>>;
@@ -38,6 +39,8 @@ pub(crate) struct RequestBody {
 pub(crate) enum BodyError {
     #[error("the body is longer than {limit_bytes} bytes")]
     TooLong { limit_bytes: usize },
+    #[error("there is no memory for what nobody has proved")]
+    Crowded,
     #[error("the connection ended inside the body")]
     Broken,
 }
@@ -59,6 +62,19 @@ impl RequestBody {
             .map_or(self.limit_bytes, |bytes| bytes.min(self.limit_bytes))
     }
 
+    /// How far the request is.
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase.clone()
+    }
+
+    /// Why the body did not come to its end.
+    fn broken(&self) -> BodyError {
+        match self.phase.crowded() {
+            true => BodyError::Crowded,
+            false => BodyError::Broken,
+        }
+    }
+
     /// Reads the body; without copying if it came in one piece.
     pub(crate) async fn read(mut self) -> Result<Bytes, BodyError> {
         let limit_bytes = self.limit_bytes;
@@ -71,7 +87,7 @@ impl RequestBody {
         let mut whole = Bytes::new();
         let mut gathered = BytesMut::new();
         while let Some(frame) = self.incoming.frame().await {
-            let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
+            let Ok(data) = frame.map_err(|_| self.broken())?.into_data() else {
                 continue; // Trailers mean nothing here.
             };
             if whole.len() + gathered.len() + data.len() > limit_bytes {
@@ -96,22 +112,47 @@ impl RequestBody {
     }
 }
 
+/// How a connection ended, as far as it matters to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// As connections do.
+    Usually,
+    /// There was no memory for what it sent unproved.
+    Crowded,
+}
+
 /// Serves a connection until the client or a fault ends it, or `stop` becomes true: then requests
 /// under way are finished, for at most the drain timeout.
 pub(crate) async fn serve<Io, H, F>(
     io: Io,
     handler: H,
     limits: &GatewayLimits,
+    unproved: &Unproved,
     mut stop: watch::Receiver<bool>,
-) where
+) -> Ended
+where
     Io: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     H: Fn(Parts, RequestBody) -> F,
     F: Future<Output = Response> + Send,
 {
-    let phase = Phase::default();
-    let io = TokioIo::new(Stalling::new(io, phase.clone(), limits));
+    let phase = Phase::new(unproved);
+    let ended = || match phase.crowded() {
+        true => Ended::Crowded,
+        false => Ended::Usually,
+    };
+    let mut io = Stalling::new(io, phase.clone(), limits);
+    let spoke = tokio::select! {
+        spoke = io.speaks() => spoke,
+        // An error means that nobody can ask to stop any more, and is taken as being asked.
+        _ = stop.wait_for(|stop| *stop) => return Ended::Usually,
+    };
+    if !spoke {
+        return ended();
+    }
+    let io = TokioIo::new(io);
     let limit_bytes = limits.request_bytes;
     let service = service_fn(|request: http::Request<Incoming>| {
+        phase.head_read();
         let (parts, incoming) = request.into_parts();
         let body = RequestBody {
             incoming,
@@ -134,25 +175,26 @@ pub(crate) async fn serve<Io, H, F>(
         .max_header_size(limits.header_bytes)
         .max_buf_size(BUFFER_BYTES.max(limits.header_bytes));
     let mut connection = pin!(builder.serve_connection(io, service));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => Some(ended),
+    let outcome = tokio::select! {
+        outcome = connection.as_mut() => Some(outcome),
         // An error means that nobody can ask to stop any more, and is taken as being asked.
         _ = stop.wait_for(|stop| *stop) => None,
     };
-    let ended = match ended {
-        Some(ended) => ended,
+    let outcome = match outcome {
+        Some(outcome) => outcome,
         None => {
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(limits.drain_timeout, connection).await {
-                Ok(ended) => ended,
+                Ok(outcome) => outcome,
                 Err(_) => {
                     tracing::warn!("a request outlasted the orderly stop");
-                    return;
+                    return Ended::Usually;
                 }
             }
         }
     };
-    if let Err(error) = ended {
+    if let Err(error) = outcome {
         tracing::debug!(%error, "connection ended");
     }
+    ended()
 }

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,16 +28,21 @@ use crate::access::{Access, Caller, Service};
 use crate::actions;
 use crate::call::Call;
 use crate::config::GatewayConfig;
-use crate::connection::{self, BodyError, RequestBody, Response};
+use crate::connection::{self, BodyError, Ended, RequestBody, Response};
+use crate::connections::{Admitted, Connections};
 use crate::ids::draw_uuid;
 use crate::listener::Listener;
-use crate::metrics::{Metrics, MetricsSource};
+use crate::metrics::{Metrics, MetricsSource, RefusedConnection};
 use crate::route::Route;
 use crate::tls;
+use crate::unproved::Unproved;
 
 /// How long to rest after a connection could not be accepted, so that a lack of file descriptors
 /// does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a TLS handshake takes: buffers for the messages of both sides, and the state between them.
+const HANDSHAKE_BYTES: usize = 8 << 10;
 
 /// The host in queue URLs for a client that does not say which host it asked.
 const NO_HOST: &str = "localhost";
@@ -55,7 +59,9 @@ pub struct Gateway {
     sources: Vec<MetricsSource>,
     /// How connections are encrypted; without, they are not.
     tls: Option<Arc<ServerConfig>>,
-    connections: AtomicUsize,
+    connections: Arc<Connections>,
+    /// Room for what arrives before anything is proved.
+    unproved: Unproved,
     /// Room for bodies of requests under way, in permits of [`BODY_UNIT`] bytes.
     bodies: Semaphore,
 }
@@ -67,6 +73,8 @@ impl Gateway {
     /// The front of this node, for those who have access.
     pub fn new(node: Arc<Node>, config: GatewayConfig, access: Access) -> Self {
         Self {
+            connections: Arc::new(Connections::new(&config.limits)),
+            unproved: Unproved::new(config.limits.unproved_bytes),
             bodies: Semaphore::new(config.limits.bodies_bytes / BODY_UNIT),
             node,
             config,
@@ -74,7 +82,6 @@ impl Gateway {
             metrics: Metrics::default(),
             sources: Vec::new(),
             tls: None,
-            connections: AtomicUsize::new(0),
         }
     }
 
@@ -110,13 +117,15 @@ impl Gateway {
                     continue;
                 }
             };
-            match accepted {
-                Ok(io) if connections.len() < self.config.limits.connections => {
-                    connections.spawn(Arc::clone(&self).serve_connection(io, stop.clone()));
+            let admitted = accepted.map(|(io, address)| (io, self.connections.admit(address)));
+            match admitted {
+                Ok((io, Ok(admitted))) => {
+                    let gateway = Arc::clone(&self);
+                    connections.spawn(gateway.serve_connection(io, admitted, stop.clone()));
                 }
-                Ok(_) => {
-                    self.metrics.count_refused_connection();
-                    tracing::debug!("connection refused: too many");
+                Ok((_, Err(too_many))) => {
+                    self.metrics.count_refused_connection(too_many.into());
+                    tracing::debug!(?too_many, "connection refused");
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -132,14 +141,21 @@ impl Gateway {
 
     /// Serves one connection until its client or a fault ends it, or `stop` becomes true and its
     /// requests under way are answered.
-    pub async fn serve_connection<Io>(self: Arc<Self>, io: Io, stop: watch::Receiver<bool>)
-    where
+    async fn serve_connection<Io>(
+        self: Arc<Self>,
+        io: Io,
+        _admitted: Admitted,
+        stop: watch::Receiver<bool>,
+    ) where
         Io: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let _open = Open::count(&self.connections);
         let Some(tls) = &self.tls else {
             return self.serve_stream(io, stop).await;
         };
+        let mut share = self.unproved.share();
+        if share.count(HANDSHAKE_BYTES).is_err() {
+            return self.count_crowded();
+        }
         let mut stopping = stop.clone();
         let handshake = tls::accept(tls, io, self.config.limits.handshake_timeout);
         let shaken = tokio::select! {
@@ -147,6 +163,7 @@ impl Gateway {
             // An error means that nobody can ask to stop any more, and is taken as being asked.
             _ = stopping.wait_for(|stop| *stop) => return,
         };
+        drop(share);
         match shaken {
             // Boxed, so that connections without TLS do not hold room for it.
             Ok(stream) => Box::pin(self.serve_stream(stream, stop)).await,
@@ -169,7 +186,18 @@ impl Gateway {
                 Box::pin(async move { gateway.answer(&parts, body, stop).await });
             answer
         };
-        connection::serve(io, handler, &self.config.limits, stop.clone()).await;
+        let limits = &self.config.limits;
+        let served = connection::serve(io, handler, limits, &self.unproved, stop.clone());
+        match served.await {
+            Ended::Crowded => self.count_crowded(),
+            Ended::Usually => {}
+        }
+    }
+
+    fn count_crowded(&self) {
+        self.metrics
+            .count_refused_connection(RefusedConnection::Unproved);
+        tracing::debug!("connection given up: too much is unproved");
     }
 
     async fn answer(
@@ -183,7 +211,7 @@ impl Gateway {
             Route::Ready if self.node.is_ready() && !*stop.borrow() => text(200, "ready\n"),
             Route::Ready => text(503, "not ready\n"),
             Route::Metrics => {
-                let connections = self.connections.load(Ordering::Relaxed);
+                let connections = self.connections.count();
                 let page = self.metrics.page(&self.node, connections, &self.sources);
                 text(200, page)
             }
@@ -229,8 +257,10 @@ impl Gateway {
         let units = u32::try_from(body.most_bytes() / BODY_UNIT + 1).unwrap_or(u32::MAX);
         let room = self.bodies.try_acquire_many(units);
         let room = room.map_err(|_| SqsError::throttled())?;
+        let phase = body.phase();
         let body = body.read().await.map_err(unread)?;
         let caller = admitted.prove(&body)?;
+        phase.proved();
         Ok(Believed {
             caller,
             body,
@@ -350,22 +380,6 @@ enum Done {
     Caller(AccountId),
 }
 
-/// An open connection, counted as long as this lives.
-struct Open<'a>(&'a AtomicUsize);
-
-impl<'a> Open<'a> {
-    fn count(connections: &'a AtomicUsize) -> Self {
-        connections.fetch_add(1, Ordering::Relaxed);
-        Self(connections)
-    }
-}
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 fn report(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
         tracing::error!(%error, "a connection's task died");
@@ -383,6 +397,7 @@ fn unread(error: BodyError) -> SqsError {
             let message = format!("The request is longer than {limit_bytes} bytes.");
             SqsError::new(ErrorCode::RequestTooLarge, message)
         }
+        BodyError::Crowded => SqsError::throttled(),
         // Nobody reads this answer.
         BodyError::Broken => SqsError::new(ErrorCode::Serialization, "the request ended early"),
     }

@@ -16,6 +16,7 @@ mod attributes;
 mod call;
 mod config;
 mod connection;
+mod connections;
 mod dead_letters;
 mod failure;
 mod gateway;
@@ -26,6 +27,7 @@ mod route;
 mod stall;
 mod tenant;
 mod tls;
+mod unproved;
 
 pub use access::Access;
 pub use config::{GatewayConfig, GatewayLimits};

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -12,8 +12,9 @@ pub trait Listener: Send {
     /// A connection.
     type Io: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    /// Waits for the next connection. Dropping the future loses none.
-    fn accept(&mut self) -> impl Future<Output = io::Result<Self::Io>> + Send;
+    /// Waits for the next connection, and says which address it is from. Dropping the future loses
+    /// none.
+    fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Io, IpAddr)>> + Send;
 }
 
 /// A TCP port.
@@ -34,12 +35,12 @@ impl TcpFront {
 impl Listener for TcpFront {
     type Io = TcpStream;
 
-    async fn accept(&mut self) -> io::Result<TcpStream> {
-        let (stream, _) = self.0.accept().await?;
+    async fn accept(&mut self) -> io::Result<(TcpStream, IpAddr)> {
+        let (stream, peer) = self.0.accept().await?;
         // An answer is written at once; waiting for more to send would only delay it.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection ended before it was served");
         }
-        Ok(stream)
+        Ok((stream, peer.ip()))
     }
 }

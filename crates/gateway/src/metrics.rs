@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::connections::TooMany;
 use hikyaku_cluster::Node;
 use hikyaku_sqs::action::Action;
 use hikyaku_sqs::batch::BatchFailure;
@@ -28,9 +29,42 @@ pub(crate) struct Metrics {
     refused: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
     /// By action and query code, as the entries carry it.
     failed_entries: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
-    connections_refused: AtomicU64,
+    connections_refused: [AtomicU64; RefusedConnection::ALL.len()],
     handshakes_failed: AtomicU64,
     durations: [Durations; Action::ALL.len()],
+}
+
+/// The limit for which a connection was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefusedConnection {
+    /// That of all connections.
+    InAll,
+    /// That of one address.
+    FromOne,
+    /// That of bytes from clients who have proved nothing.
+    Unproved,
+}
+
+impl RefusedConnection {
+    const ALL: [Self; 3] = [Self::InAll, Self::FromOne, Self::Unproved];
+
+    /// The limit as the configuration calls it.
+    const fn limit(self) -> &'static str {
+        match self {
+            Self::InAll => "connections",
+            Self::FromOne => "connections_per_address",
+            Self::Unproved => "unproved_bytes",
+        }
+    }
+}
+
+impl From<TooMany> for RefusedConnection {
+    fn from(too_many: TooMany) -> Self {
+        match too_many {
+            TooMany::InAll => Self::InAll,
+            TooMany::FromOne => Self::FromOne,
+        }
+    }
 }
 
 /// Upper bounds of the duration buckets in microseconds, and as Prometheus writes them: from a round
@@ -96,9 +130,9 @@ impl Metrics {
         }
     }
 
-    /// Counts a connection that was closed because there were too many.
-    pub(crate) fn count_refused_connection(&self) {
-        self.connections_refused.fetch_add(1, Ordering::Relaxed);
+    /// Counts a connection that was closed for the sake of others.
+    pub(crate) fn count_refused_connection(&self, by: RefusedConnection) {
+        self.connections_refused[by as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a connection that did not become an encrypted one.
@@ -117,19 +151,13 @@ impl Metrics {
         self.write_requests(&mut page);
         self.write_failed_entries(&mut page);
         self.write_durations(&mut page);
-        let refused = self.connections_refused.load(Ordering::Relaxed);
+        self.write_refused_connections(&mut page);
         let simple = [
             (
                 "hikyaku_connections",
                 "gauge",
                 "Open connections of clients.",
                 connections as u64,
-            ),
-            (
-                "hikyaku_connections_refused_total",
-                "counter",
-                "Connections closed because there were too many.",
-                refused,
             ),
             (
                 "hikyaku_tls_handshakes_failed_total",
@@ -191,6 +219,17 @@ impl Metrics {
                 page,
                 format_args!("{name}{{action=\"{action}\",code=\"{code}\"}} {count}"),
             );
+        }
+    }
+
+    fn write_refused_connections(&self, page: &mut String) {
+        let name = "hikyaku_connections_refused_total";
+        let help = "Connections closed for the sake of others, by the limit that was reached.";
+        family(page, name, "counter", help);
+        for by in RefusedConnection::ALL {
+            let count = self.connections_refused[by as usize].load(Ordering::Relaxed);
+            let limit = by.limit();
+            line(page, format_args!("{name}{{limit=\"{limit}\"}} {count}"));
         }
     }
 

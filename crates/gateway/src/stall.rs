@@ -1,86 +1,175 @@
-//! A stream that ends by itself when its client stalls.
+//! A stream that ends by itself when its client stalls, or sends too much before it proves anything.
 //!
-//! Three things are timed: sending a request, leaving the connection unused, and not taking the bytes
-//! of an answer. While a request is being served nothing is timed on the reading side, however long a
-//! poll lasts: who serves it has its own limits.
+//! Timed are: the head of a request, from the connection's start or the head's first byte on; its
+//! body, between two of its bytes and as a whole; the connection while it is unused; and a client
+//! that does not take the bytes of an answer. A connection that has not proved anything yet may be
+//! unused only as long as a head may take. While a request is being served nothing is timed on the
+//! reading side, however long a poll lasts: who serves it has its own limits.
 //!
 //! The timers only run while the client is waited for; a client that keeps up costs none.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use crate::config::GatewayLimits;
+use crate::unproved::{Share, Unproved};
 
 /// What the server waits for, as far as timing goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// A request that has begun.
-    Request,
+    /// The head of a request that has begun, or of the connection's first.
+    Head,
+    /// The body of a request.
+    Body,
     /// The next request.
     Idle,
     /// Its own answer.
     Nothing,
 }
 
-/// What the server waits for, shared between the stream and who serves its requests.
-///
-/// The count of changes is in the upper bits, so that the stream sees that a wait is a new one even
-/// if it did not look in between.
-#[derive(Clone, Default)]
-pub(crate) struct Phase(Arc<AtomicU64>);
+/// How far a connection is, shared between its stream and who serves its requests.
+#[derive(Clone)]
+pub(crate) struct Phase(Arc<Shared>);
+
+struct Shared {
+    /// The wait in the lower bits, and above them the count of changes, so that the stream sees that
+    /// a wait is a new one even if it did not look in between.
+    word: AtomicU64,
+    /// Only the task of the connection comes here, so that nobody ever waits.
+    claims: Mutex<Claims>,
+}
+
+/// What a connection has taken on trust.
+struct Claims {
+    share: Share,
+    /// Whether a request of this connection was somebody's who may ask.
+    proved: bool,
+    /// Whether the request being read is known to be; its bytes are counted elsewhere.
+    request_proved: bool,
+    /// Whether there was no memory for what it sent.
+    crowded: bool,
+}
 
 const WAIT_BITS: u32 = 2;
 
 impl Phase {
+    /// A new connection, which is to send its first request soon.
+    pub(crate) fn new(unproved: &Unproved) -> Self {
+        Self(Arc::new(Shared {
+            word: AtomicU64::new(0),
+            claims: Mutex::new(Claims {
+                share: unproved.share(),
+                proved: false,
+                request_proved: false,
+                crowded: false,
+            }),
+        }))
+    }
+
+    /// The head of a request is complete.
+    pub(crate) fn head_read(&self) {
+        self.change(Wait::Body);
+    }
+
     /// A request is complete; its answer is being made.
     pub(crate) fn serving(&self) {
         self.change(Wait::Nothing);
     }
 
+    /// A request is from somebody who may ask.
+    pub(crate) fn proved(&self) {
+        let mut claims = self.claims();
+        claims.proved = true;
+        claims.request_proved = true;
+        claims.share.release();
+    }
+
     /// An answer is complete.
     pub(crate) fn answered(&self) {
+        let mut claims = self.claims();
+        claims.request_proved = false;
+        // Whoever has proved nothing keeps the buffer, and holds it against the limit.
+        if claims.proved {
+            claims.share.release();
+        }
+        drop(claims);
         self.change(Wait::Idle);
+    }
+
+    /// Whether the connection ends because there was no memory for what it sent.
+    pub(crate) fn crowded(&self) -> bool {
+        self.claims().crowded
+    }
+
+    /// Counts bytes of a request that has not been proved.
+    fn count(&self, bytes: usize) -> io::Result<()> {
+        let mut claims = self.claims();
+        if claims.request_proved {
+            return Ok(());
+        }
+        let counted = claims.share.count(bytes);
+        claims.crowded |= counted.is_err();
+        counted.map_err(io::Error::other)
+    }
+
+    // Whole at any time, whoever panicked.
+    fn claims(&self) -> MutexGuard<'_, Claims> {
+        let claims = self.0.claims.lock();
+        claims.unwrap_or_else(PoisonError::into_inner)
     }
 
     // Only the task of the connection changes the phase, so load and store need not be one step.
     fn change(&self, wait: Wait) {
-        let changes = (self.0.load(Ordering::Relaxed) >> WAIT_BITS) + 1;
+        let changes = (self.0.word.load(Ordering::Relaxed) >> WAIT_BITS) + 1;
         let number = match wait {
-            Wait::Request => 0,
-            Wait::Idle => 1,
-            Wait::Nothing => 2,
+            Wait::Head => 0,
+            Wait::Body => 1,
+            Wait::Idle => 2,
+            Wait::Nothing => 3,
         };
-        self.0
-            .store(changes << WAIT_BITS | number, Ordering::Relaxed);
+        let word = changes << WAIT_BITS | number;
+        self.0.word.store(word, Ordering::Relaxed);
     }
 
     /// What is waited for, and a number that differs between waits.
     fn now(&self) -> (Wait, u64) {
-        let word = self.0.load(Ordering::Relaxed);
+        let word = self.0.word.load(Ordering::Relaxed);
         let wait = match word & ((1 << WAIT_BITS) - 1) {
-            0 => Wait::Request,
-            1 => Wait::Idle,
+            0 => Wait::Head,
+            1 => Wait::Body,
+            2 => Wait::Idle,
             _ => Wait::Nothing,
         };
         (wait, word)
     }
 }
 
+/// How long each wait may last.
+struct Timeouts {
+    head: Duration,
+    body_stall: Duration,
+    request: Duration,
+    idle: Duration,
+    write: Duration,
+}
+
 /// The stream.
 pub(crate) struct Stalling<Io> {
     io: Io,
     phase: Phase,
-    read_timeout: Duration,
-    idle_timeout: Duration,
-    write_timeout: Duration,
+    timeouts: Timeouts,
+    /// When the request being read began.
+    begun: Instant,
+    /// The first byte of the connection, read ahead of all others.
+    first: Option<u8>,
     reading: Timer,
     /// The wait for which `reading` was set.
     timed_wait: Option<u64>,
@@ -90,14 +179,20 @@ pub(crate) struct Stalling<Io> {
 }
 
 impl<Io> Stalling<Io> {
-    /// Times a new connection, which is to send its first request soon.
+    /// Times a new connection.
     pub(crate) fn new(io: Io, phase: Phase, limits: &GatewayLimits) -> Self {
         Self {
             io,
             phase,
-            read_timeout: limits.read_timeout,
-            idle_timeout: limits.idle_timeout,
-            write_timeout: limits.write_timeout,
+            timeouts: Timeouts {
+                head: limits.header_timeout,
+                body_stall: limits.body_stall_timeout,
+                request: limits.read_timeout,
+                idle: limits.idle_timeout,
+                write: limits.write_timeout,
+            },
+            begun: Instant::now(),
+            first: None,
             reading: Timer::default(),
             timed_wait: None,
             writing: Timer::default(),
@@ -105,19 +200,50 @@ impl<Io> Stalling<Io> {
         }
     }
 
+    /// Notes that the client sent something.
+    fn heard(&mut self, bytes: usize) -> io::Result<()> {
+        if bytes == 0 {
+            return Ok(()); // It said that it is done.
+        }
+        match self.phase.now().0 {
+            Wait::Idle => {
+                self.begun = Instant::now();
+                self.phase.change(Wait::Head);
+            }
+            // The next silence is timed anew.
+            Wait::Body => self.timed_wait = None,
+            Wait::Head | Wait::Nothing => {}
+        }
+        self.phase.count(bytes)
+    }
+
     /// Whether the client was waited for too long.
     fn read_stalled(&mut self, cx: &mut Context<'_>) -> bool {
         let (wait, number) = self.phase.now();
-        let timeout = match wait {
-            Wait::Request => self.read_timeout,
-            Wait::Idle => self.idle_timeout,
-            Wait::Nothing => return false,
-        };
+        if wait == Wait::Nothing {
+            return false;
+        }
         if self.timed_wait != Some(number) {
             self.timed_wait = Some(number);
-            self.reading.set(timeout);
+            let deadline = self.deadline(wait);
+            self.reading.set(deadline);
         }
         self.reading.poll_elapsed(cx).is_ready()
+    }
+
+    /// When a wait that begins now has lasted too long.
+    fn deadline(&self, wait: Wait) -> Instant {
+        let now = Instant::now();
+        match wait {
+            Wait::Head => self.begun + self.timeouts.head,
+            Wait::Body => {
+                let whole = self.begun + self.timeouts.request;
+                whole.min(now + self.timeouts.body_stall)
+            }
+            Wait::Idle if self.phase.claims().proved => now + self.timeouts.idle,
+            Wait::Idle => now + self.timeouts.head,
+            Wait::Nothing => unreachable!("nothing is waited for"),
+        }
     }
 
     fn write_outcome<T>(
@@ -131,12 +257,28 @@ impl<Io> Stalling<Io> {
         }
         if !self.write_timed {
             self.write_timed = true;
-            self.writing.set(self.write_timeout);
+            self.writing.set(Instant::now() + self.timeouts.write);
         }
         match self.writing.poll_elapsed(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
+    }
+}
+
+impl<Io: AsyncRead + Unpin> Stalling<Io> {
+    /// Waits for the connection's first byte, which is read again later: until there is one, nothing
+    /// needs a buffer. False if the client leaves or says nothing.
+    pub(crate) async fn speaks(&mut self) -> bool {
+        let mut byte = [0];
+        let read = poll_fn(|cx| {
+            let mut buffer = ReadBuf::new(&mut byte);
+            let read = ready!(Pin::new(&mut *self).poll_read(cx, &mut buffer));
+            Poll::Ready(read.is_ok() && !buffer.filled().is_empty())
+        });
+        let spoke = read.await;
+        self.first = spoke.then_some(byte[0]);
+        spoke
     }
 }
 
@@ -146,13 +288,14 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Stalling<Io> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if let Some(byte) = self.first.take() {
+            buffer.put_slice(&[byte]);
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
         match Pin::new(&mut self.io).poll_read(cx, buffer) {
-            Poll::Ready(result) => {
-                if self.phase.now().0 == Wait::Idle {
-                    self.phase.change(Wait::Request);
-                }
-                Poll::Ready(result)
-            }
+            Poll::Ready(Ok(())) => Poll::Ready(self.heard(buffer.filled().len() - before)),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending if self.read_stalled(cx) => {
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
@@ -186,6 +329,12 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for Stalling<Io> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.io).poll_flush(cx);
+        if outcome.is_ready() {
+            // Whoever waited for the next request while this one was served does not look again
+            // before it comes: the wait that begins with the end of the answer is timed from here.
+            // If it is over already, reading will say so.
+            let _ = self.read_stalled(cx);
+        }
         self.write_outcome(cx, outcome)
     }
 
@@ -200,8 +349,7 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for Stalling<Io> {
 struct Timer(Option<Pin<Box<Sleep>>>);
 
 impl Timer {
-    fn set(&mut self, timeout: Duration) {
-        let deadline = Instant::now() + timeout;
+    fn set(&mut self, deadline: Instant) {
         match &mut self.0 {
             Some(sleep) => sleep.as_mut().reset(deadline),
             None => self.0 = Some(Box::pin(tokio::time::sleep_until(deadline))),
@@ -217,76 +365,4 @@ impl Timer {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    use super::{Phase, Stalling};
-    use crate::config::GatewayLimits;
-
-    fn limits() -> GatewayLimits {
-        GatewayLimits {
-            read_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(100),
-            write_timeout: Duration::from_secs(20),
-            ..GatewayLimits::default()
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_request_that_trickles_is_given_up_ten_seconds_after_it_began() {
-        let (mut client, server) = tokio::io::duplex(64);
-        let mut server = Stalling::new(server, Phase::default(), &limits());
-        let begun = tokio::time::Instant::now();
-        let trickle = tokio::spawn(async move {
-            while client.write_all(b"x").await.is_ok() {
-                tokio::time::sleep(Duration::from_secs(3)).await;
-            }
-        });
-        let mut sent = Vec::new();
-        let error = server.read_to_end(&mut sent).await.unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-        assert_eq!(begun.elapsed().as_secs(), 10);
-        trickle.abort();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_unused_connection_may_stay_longer() {
-        let (mut client, server) = tokio::io::duplex(64);
-        let phase = Phase::default();
-        let mut server = Stalling::new(server, phase.clone(), &limits());
-        for _ in 0..2 {
-            client.write_all(b"x").await.unwrap();
-            server.read_u8().await.unwrap();
-            phase.serving();
-            phase.answered();
-            let begun = tokio::time::Instant::now();
-            let waited = tokio::time::timeout(Duration::from_secs(99), server.read_u8()).await;
-            assert!(waited.is_err(), "still open after 99 s");
-            assert_eq!(begun.elapsed().as_secs(), 99);
-        }
-        let error = server.read_u8().await.unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn serving_takes_as_long_as_it_takes() {
-        let (_client, server) = tokio::io::duplex(64);
-        let phase = Phase::default();
-        let mut server = Stalling::new(server, phase.clone(), &limits());
-        phase.serving();
-        let hour = Duration::from_secs(3600);
-        assert!(tokio::time::timeout(hour, server.read_u8()).await.is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_no_answer_is_given_up() {
-        let (_client, server) = tokio::io::duplex(4);
-        let mut server = Stalling::new(server, Phase::default(), &limits());
-        let begun = tokio::time::Instant::now();
-        let error = server.write_all(b"longer than four").await.unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-        assert_eq!(begun.elapsed().as_secs(), 20);
-    }
-}
+mod tests;

@@ -83,12 +83,22 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Client connections at one time.
     pub connections: usize,
+    /// Client connections at one time from one address, or one /64 network of IPv6.
+    pub connections_per_address: usize,
     /// The body of one request, in bytes. SQS messages have 1 MiB; what is around them needs more.
     pub request_bytes: usize,
+    /// The bodies of all requests under way, in bytes; what exceeds it is throttled.
+    pub bodies_bytes: usize,
+    /// Requests that nobody has proved yet, in bytes; what exceeds it is given up.
+    pub unproved_bytes: usize,
     /// The headers of one request, in bytes.
     pub header_bytes: usize,
     /// The headers of one request.
     pub header_fields: usize,
+    /// How long a client may take to send the head of a request, in ms.
+    pub header_timeout_ms: u64,
+    /// How long a client may send nothing in the middle of a body, in ms.
+    pub body_stall_timeout_ms: u64,
     /// How long a client may take to send a request, in ms.
     pub read_timeout_ms: u64,
     /// How long a request may be retried inside before the client hears of it, in ms.
@@ -178,9 +188,14 @@ impl Default for Limits {
         Self {
             memory_bytes: 1 << 30,
             connections: 20_000,
+            connections_per_address: 10_000,
             request_bytes: MESSAGE_BYTES + (256 << 10),
+            bodies_bytes: 256 << 20,
+            unproved_bytes: 64 << 20,
             header_bytes: 16 << 10,
             header_fields: 100,
+            header_timeout_ms: 10_000,
+            body_stall_timeout_ms: 10_000,
             read_timeout_ms: 30_000,
             request_budget_ms: 20_000,
         }
@@ -219,6 +234,15 @@ pub(crate) enum Counterpart {
 }
 
 impl Config {
+    /// How clients reach the port: `https` with a certificate, `http` without.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        match self.tls.files() {
+            Some(_) => "https",
+            None => "http",
+        }
+    }
+
     /// Checks the rules between values and finds the first that does not hold.
     pub(crate) fn check(&self) -> Result<(), Disagreement> {
         self.check_cluster()?;
@@ -342,12 +366,32 @@ impl Config {
             "must be more than",
             Key("limits.request_bytes"),
         )?;
-        let some = limits.connections > 0;
-        holds(some, "limits.connections", "must be at least", Limit(1))?;
-        let some = limits.header_fields > 0;
-        holds(some, "limits.header_fields", "must be at least", Limit(1))?;
-        let some = limits.read_timeout_ms > 0;
-        holds(some, "limits.read_timeout_ms", "must be at least", Limit(1))?;
+        let positive = [
+            (limits.connections > 0, "limits.connections"),
+            (
+                limits.connections_per_address > 0,
+                "limits.connections_per_address",
+            ),
+            (limits.header_fields > 0, "limits.header_fields"),
+            (limits.header_timeout_ms > 0, "limits.header_timeout_ms"),
+            (
+                limits.body_stall_timeout_ms > 0,
+                "limits.body_stall_timeout_ms",
+            ),
+            (limits.read_timeout_ms > 0, "limits.read_timeout_ms"),
+        ];
+        for (held, key) in positive {
+            holds(held, key, "must be at least", Limit(1))?;
+        }
+        // A form is three times as long as what it says, at the most.
+        let form = 3 * limits.request_bytes;
+        let rule = "must hold a form, which is three times";
+        for (bytes, key) in [
+            (limits.bodies_bytes, "limits.bodies_bytes"),
+            (limits.unproved_bytes, "limits.unproved_bytes"),
+        ] {
+            holds(bytes >= form, key, rule, Key("limits.request_bytes"))?;
+        }
         let some = limits.header_bytes >= 8 << 10;
         holds(
             some,

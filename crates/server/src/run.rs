@@ -222,15 +222,21 @@ async fn serve_clients(
 }
 
 fn gateway_config(config: &Config) -> GatewayConfig {
+    let limits = &config.limits;
     GatewayConfig {
         public_url: config.public_url.clone(),
         region: config.region.clone(),
         limits: GatewayLimits {
-            connections: config.limits.connections,
-            request_bytes: config.limits.request_bytes,
-            header_bytes: config.limits.header_bytes,
-            header_fields: config.limits.header_fields,
-            read_timeout: Duration::from_millis(config.limits.read_timeout_ms),
+            connections: limits.connections,
+            connections_per_address: limits.connections_per_address,
+            request_bytes: limits.request_bytes,
+            bodies_bytes: limits.bodies_bytes,
+            unproved_bytes: limits.unproved_bytes,
+            header_bytes: limits.header_bytes,
+            header_fields: limits.header_fields,
+            header_timeout: Duration::from_millis(limits.header_timeout_ms),
+            body_stall_timeout: Duration::from_millis(limits.body_stall_timeout_ms),
+            read_timeout: Duration::from_millis(limits.read_timeout_ms),
             handshake_timeout: Duration::from_millis(config.tls.handshake_timeout_ms),
             ..GatewayLimits::default()
         },

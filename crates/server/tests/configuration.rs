@@ -246,7 +246,7 @@ fn a_disagreement_names_both_values_and_where_they_are_from() {
 
 #[test]
 fn what_cannot_work_is_refused() {
-    let cases: [(Texts, &str); 15] = [
+    let cases: [(Texts, &str); 24] = [
         (&[("cluster.partitions", "0")], "must be at least 1"),
         (&[("cluster.partitions", "257")], "must be at most 256"),
         (
@@ -284,6 +284,30 @@ fn what_cannot_work_is_refused() {
         (
             &[("limits.request_budget_ms", "2000")],
             "must outlast an election",
+        ),
+        (
+            &[("limits.bodies_bytes", "1MiB")],
+            "must hold a form, which is three times limits.request_bytes",
+        ),
+        (&[("limits.unproved_bytes", "1MiB")], "must hold a form"),
+        (
+            &[("limits.connections_per_address", "0")],
+            "must be at least 1",
+        ),
+        (&[("limits.header_timeout_ms", "0")], "must be at least 1"),
+        (
+            &[("tls.cert_file", "/tls.crt")],
+            "means nothing without tls.key_file",
+        ),
+        (
+            &[("tls.key_file", "/tls.key")],
+            "means nothing without tls.cert_file",
+        ),
+        (&[("tls.reload_ms", "99")], "must be at least 100"),
+        (&[("tls.reload_ms", "3600001")], "must be at most 3600000"),
+        (
+            &[("tls.handshake_timeout_ms", "60001")],
+            "must be at most 60000",
         ),
         (
             &[("raft.election_max_ms", "600")],

@@ -1,6 +1,7 @@
 //! A node with its front, and clients that speak HTTP over a pipe.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use futures_util::stream::BoxStream;
 use hikyaku_cluster::{
     HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemClock, SystemEntropy,
 };
-use hikyaku_gateway::{Access, Gateway, GatewayConfig};
+use hikyaku_gateway::{Access, Gateway, GatewayConfig, Listener, MetricsSource};
 use hikyaku_raft::{BoxedStream, Net, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{Log, LogConfig, SimDisk, Work};
 use http_body_util::{BodyExt, Full};
@@ -19,7 +20,8 @@ use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 const PIPE_BYTES: usize = 64 << 10;
 
@@ -48,6 +50,7 @@ pub struct Setup {
     pub config: GatewayConfig,
     pub access: Access,
     pub tls: Option<Arc<ServerConfig>>,
+    pub metrics: Option<MetricsSource>,
 }
 
 impl Default for Setup {
@@ -58,15 +61,30 @@ impl Default for Setup {
             config: GatewayConfig::default(),
             access: Access::anyone(),
             tls: None,
+            metrics: None,
         }
     }
 }
 
 /// A node with its front.
 pub struct Front {
-    pub node: Arc<Node>,
-    pub gateway: Arc<Gateway>,
     pub stop: watch::Sender<bool>,
+    pub serving: JoinHandle<()>,
+    connect: mpsc::UnboundedSender<(DuplexStream, IpAddr)>,
+}
+
+/// Connections that a test makes.
+struct Made(mpsc::UnboundedReceiver<(DuplexStream, IpAddr)>);
+
+impl Listener for Made {
+    type Io = DuplexStream;
+
+    async fn accept(&mut self) -> io::Result<(DuplexStream, IpAddr)> {
+        match self.0.recv().await {
+            Some(connection) => Ok(connection),
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl Front {
@@ -110,19 +128,35 @@ impl Front {
         if let Some(tls) = setup.tls {
             gateway = gateway.with_tls(tls);
         }
+        if let Some(metrics) = setup.metrics {
+            gateway = gateway.with_metrics(metrics);
+        }
+        let stop = watch::Sender::new(false);
+        let (connect, made) = mpsc::unbounded_channel();
+        let serving = Arc::new(gateway).serve(Made(made), stop.subscribe());
         Self {
-            gateway: Arc::new(gateway),
-            node,
-            stop: watch::Sender::new(false),
+            serving: tokio::spawn(serving),
+            stop,
+            connect,
         }
     }
 
     /// A raw connection to the front.
     pub fn connect(&self) -> DuplexStream {
+        self.connect_from([127, 0, 0, 1])
+    }
+
+    /// A raw connection from an address.
+    pub fn connect_from(&self, address: impl Into<IpAddr>) -> DuplexStream {
         let (client, server) = tokio::io::duplex(PIPE_BYTES);
-        let gateway = Arc::clone(&self.gateway);
-        tokio::spawn(gateway.serve_connection(server, self.stop.subscribe()));
+        // After the stop nobody listens, and what was made is closed.
+        self.connect.send((server, address.into())).ok();
         client
+    }
+
+    /// Whether new connections are accepted.
+    pub fn accepts(&self) -> bool {
+        !self.connect.is_closed()
     }
 
     pub async fn client(&self) -> Client {

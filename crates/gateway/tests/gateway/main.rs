@@ -4,6 +4,7 @@
 
 mod access;
 mod harness;
+mod limits;
 mod messages;
 mod query;
 mod queues;

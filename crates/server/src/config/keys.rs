@@ -115,9 +115,24 @@ pub const KEYS: &[Key] = &[
         "Client connections at one time"
     ),
     key!(
+        "limits.connections_per_address",
+        limits.connections_per_address,
+        "Client connections at one time from one address, or one /64 network of IPv6"
+    ),
+    key!(
         "limits.request_bytes",
         limits.request_bytes,
         "The largest request body, in bytes"
+    ),
+    key!(
+        "limits.bodies_bytes",
+        limits.bodies_bytes,
+        "The bodies of all requests under way, in bytes"
+    ),
+    key!(
+        "limits.unproved_bytes",
+        limits.unproved_bytes,
+        "Requests whose signature is not proved yet, together, in bytes"
     ),
     key!(
         "limits.header_bytes",
@@ -128,6 +143,16 @@ pub const KEYS: &[Key] = &[
         "limits.header_fields",
         limits.header_fields,
         "The most headers in a request"
+    ),
+    key!(
+        "limits.header_timeout_ms",
+        limits.header_timeout_ms,
+        "How long a client may take to send the head of a request, in ms"
+    ),
+    key!(
+        "limits.body_stall_timeout_ms",
+        limits.body_stall_timeout_ms,
+        "How long a client may send nothing in the middle of a body, in ms"
     ),
     key!(
         "limits.read_timeout_ms",
