@@ -7,6 +7,7 @@
 mod access;
 pub mod config;
 mod copy;
+mod descriptors;
 mod identity;
 pub mod run;
 mod serve;

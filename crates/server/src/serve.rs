@@ -3,7 +3,8 @@
 //! The first SIGTERM or SIGINT stops the node in order. A second one ends the process at once, which
 //! is safe: what was acknowledged is on disk.
 
-use crate::config::{ConfigError, Loaded};
+use crate::config::{ConfigError, Limits, Loaded};
+use crate::descriptors;
 use crate::run::{RunError, run};
 use crate::telemetry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -31,12 +32,13 @@ pub enum ServeError {
 const IMPATIENT_EXIT: i32 = 130;
 
 /// Runs a node with this configuration until the process is told to end.
-pub fn serve(loaded: Loaded) -> Result<(), ServeError> {
+pub fn serve(mut loaded: Loaded) -> Result<(), ServeError> {
     loaded.check_servable()?;
     telemetry::start(&loaded.config.log)?;
     for warning in &loaded.warnings {
         warn!(warning, "configuration");
     }
+    limit_connections(&mut loaded.config.limits);
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().build().map_err(ServeError::Runtime)?;
     runtime.block_on(async {
@@ -52,6 +54,20 @@ pub fn serve(loaded: Loaded) -> Result<(), ServeError> {
         signals.abort();
         Ok(result?)
     })
+}
+
+/// Keeps connections from taking the open files that the log needs.
+fn limit_connections(limits: &mut Limits) {
+    let open_files = descriptors::raise();
+    let connections = descriptors::connections(limits.connections, open_files);
+    if connections < limits.connections {
+        let wanted = limits.connections;
+        warn!(
+            wanted,
+            connections, open_files, "too few open files for limits.connections"
+        );
+        limits.connections = connections;
+    }
 }
 
 async fn watch(mut terminate: Signal, mut interrupt: Signal, stop: oneshot::Sender<()>) {
