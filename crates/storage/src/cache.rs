@@ -8,9 +8,6 @@
 use crate::types::{Entry, GroupId, LeaderId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What an entry costs beside its bytes, roughly: the structs that hold it.
-const OVERHEAD: usize = 160;
-
 /// Entries are numbered in the order in which they were submitted.
 pub(crate) type Sequence = u64;
 
@@ -29,11 +26,6 @@ pub(crate) struct TailCache {
     next: Sequence,
     /// Entries before this one are on disk.
     published: Sequence,
-}
-
-fn weight(entry: &Entry) -> usize {
-    let bodies = entry.bodies.len() * size_of::<bytes::Bytes>();
-    entry.payload_bytes() + bodies + OVERHEAD
 }
 
 impl TailCache {
@@ -63,9 +55,9 @@ impl TailCache {
             .back()
             .is_some_and(|(_, last)| last.id.index + 1 != entry.id.index)
         {
-            self.bytes -= tail.drain(..).map(|(_, old)| weight(&old)).sum::<usize>();
+            self.bytes -= tail.drain(..).map(|(_, old)| old.weight()).sum::<usize>();
         }
-        self.bytes += weight(&entry);
+        self.bytes += entry.weight();
         self.ring.push_back(Place {
             sequence: self.next,
             group,
@@ -80,7 +72,7 @@ impl TailCache {
             return;
         };
         while let Some((_, entry)) = tail.pop_back_if(|(_, entry)| entry.id.index >= from) {
-            self.bytes -= weight(&entry);
+            self.bytes -= entry.weight();
         }
     }
 
@@ -100,7 +92,7 @@ impl TailCache {
             if let Some(place) = self.ring.pop_front().filter(|_| !stale) {
                 let tail = self.tails.entry(place.group).or_default();
                 if let Some((_, entry)) = tail.pop_front() {
-                    self.bytes -= weight(&entry);
+                    self.bytes -= entry.weight();
                 }
             }
         }

@@ -54,6 +54,8 @@ pub struct LogConfig {
     pub cache_bytes: usize,
     /// Bytes of footer sections kept in memory, to find older bodies without reading footers.
     pub footer_cache_bytes: usize,
+    /// Bytes of older entries kept in memory because a receive is about to ask for them.
+    pub read_ahead_bytes: usize,
     /// A segment is compacted when less than this share of it is alive, in percent.
     pub compact_below_percent: u32,
     /// The most bytes that compaction copies a second, so that it does not starve the writer.
@@ -80,6 +82,7 @@ impl Default for LogConfig {
             purge_budget_bytes: 1 << 30,
             cache_bytes: 64 << 20,
             footer_cache_bytes: 32 << 20,
+            read_ahead_bytes: 8 << 20,
             compact_below_percent: 40,
             compaction_bytes_per_second: 64 << 20,
             reserve_segments: 3,
@@ -101,6 +104,7 @@ impl LogConfig {
             purge_budget_bytes: 512 << 10,
             cache_bytes: 64 << 10,
             footer_cache_bytes: 64 << 10,
+            read_ahead_bytes: 32 << 10,
             min_free_bytes: 0,
             reserve_segments: 2,
             ..LogConfig::default()

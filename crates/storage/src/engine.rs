@@ -4,6 +4,7 @@
 //! holder works), then `state`, then `queue`. A submission changes the state that its group reads
 //! back and joins the queue under one hold of `state`, so both have the same order.
 
+use crate::ahead::AheadCache;
 use crate::cache::{Sequence, TailCache};
 use crate::config::LogConfig;
 use crate::disk::{Disk, DiskFile};
@@ -111,6 +112,7 @@ pub(crate) struct State {
     pub(crate) sealed: BTreeMap<u64, Arc<Segment>>,
     pub(crate) active: Active,
     pub(crate) cache: TailCache,
+    pub(crate) ahead: AheadCache,
     pub(crate) draining: Vec<Draining>,
     /// Checkpoint files that nothing holds any longer.
     pub(crate) obsolete: Vec<(GroupId, LogId)>,
@@ -332,6 +334,16 @@ pub(crate) fn dead_error() -> io::Error {
 
 impl State {
     /// Applies a submitted change to what the group reads back.
+    /// An entry that this leader wrote, if it is in memory.
+    pub(crate) fn in_memory(&self, group: GroupId, id: LogId) -> Option<&Entry> {
+        let tail = self.cache.get_by(group, id.index, id.leader);
+        tail.or_else(|| {
+            self.ahead
+                .get(group, id.index)
+                .filter(|entry| entry.id == id)
+        })
+    }
+
     fn submitted(&mut self, id: GroupId, change: &Change) {
         let group = self.groups.entry(id).or_default();
         match change {
@@ -353,6 +365,7 @@ impl State {
                 group.durable_purged = None;
                 group.kept.clear();
                 self.cache.forget(id);
+                self.ahead.forget(id);
             }
             Change::Barrier => {}
             Change::Forgotten => {

@@ -9,6 +9,7 @@
 //! durable; what is damaged is never served and never mistaken for the end of the log; nothing that
 //! a kept checkpoint names is reclaimed.
 
+mod ahead;
 mod aside;
 mod cache;
 mod catalogue;

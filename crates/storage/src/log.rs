@@ -184,7 +184,8 @@ impl GroupLog {
 
     /// Whether the bodies of the entry at an index are in memory.
     pub fn body_cached(&self, index: u64) -> bool {
-        self.engine().state().cache.get(self.id, index).is_some()
+        let state = self.engine().state();
+        state.cache.get(self.id, index).is_some() || state.ahead.get(self.id, index).is_some()
     }
 
     /// Writes a checkpoint durably; the two newest are kept. Blocks.

@@ -23,8 +23,8 @@ pub(crate) struct Copy {
     pub(crate) tag: Tag,
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) at: EntryAt,
-    /// Keeps the segment's file from being reused while this is read.
-    pub(crate) _segment: Option<Arc<Segment>>,
+    /// The sealed segment it is in; holding it keeps the file from being reused.
+    pub(crate) segment: Option<Arc<Segment>>,
 }
 
 impl Engine {
@@ -108,16 +108,23 @@ impl Engine {
             entry: id,
             ordinal,
         };
-        if let Some(entry) = self.state().cache.get_by(group, id.index, id.leader) {
-            self.counters.cache_hits.add(1);
-            return entry.bodies.get(ordinal as usize).cloned().ok_or(gone);
-        }
+        let in_order = {
+            let mut state = self.state();
+            if let Some(entry) = state.in_memory(group, id) {
+                self.counters.cache_hits.add(1);
+                return entry.bodies.get(ordinal as usize).cloned().ok_or(gone);
+            }
+            state.ahead.miss(group, id.index)
+        };
         self.counters.cache_misses.add(1);
         let mut worst = gone;
         for copy in self.copies(group, id)? {
             let Some((offset, line)) = copy.at.body(ordinal) else {
                 continue;
             };
+            if in_order && let Some(body) = self.read_ahead(group, &copy, ordinal)? {
+                return Ok(body);
+            }
             match read_exact_at(&*copy.file, line.length as usize, offset) {
                 Ok(bytes) if crc32c::crc32c(&bytes) == line.crc => return Ok(Bytes::from(bytes)),
                 Ok(_) => {
@@ -173,7 +180,7 @@ impl Engine {
                     tag: state.active.tag,
                     file: state.active.file.clone(),
                     at: entry.clone(),
-                    _segment: None,
+                    segment: None,
                 })
                 .collect();
             let within = |segment: &&Arc<Segment>| {
@@ -198,7 +205,7 @@ impl Engine {
                 tag: segment.tag,
                 file: segment.file.clone(),
                 at,
-                _segment: Some(segment.clone()),
+                segment: Some(segment.clone()),
             }));
         }
         Ok(copies)
@@ -302,19 +309,21 @@ pub(crate) fn read_entry_at(
     at: &EntryAt,
 ) -> io::Result<Option<Entry>> {
     let bytes = Bytes::from(read_exact_at(file, at.record_len() as usize, at.offset)?);
-    let entry = RecordView::parse(&bytes, tag).and_then(|view| {
-        if view.kind != Kind::Entry || view.group != group || view.id != at.id {
-            return None;
-        }
-        let from = view.bodies_at - view.head.len();
-        let head = bytes.slice(from..view.bodies_at);
-        Some(Entry {
-            id: view.id,
-            head,
-            bodies: view.checked_bodies(&bytes)?,
-        })
-    });
-    Ok(entry)
+    Ok(parse_entry(&bytes, tag, group, at))
+}
+
+/// A whole entry out of its record's bytes; none if they are damaged, or another's.
+pub(crate) fn parse_entry(bytes: &Bytes, tag: Tag, group: GroupId, at: &EntryAt) -> Option<Entry> {
+    let view = RecordView::parse(bytes, tag)?;
+    if view.kind != Kind::Entry || view.group != group || view.id != at.id {
+        return None;
+    }
+    let head = bytes.slice(view.bodies_at - view.head.len()..view.bodies_at);
+    Some(Entry {
+        id: view.id,
+        head,
+        bodies: view.checked_bodies(bytes)?,
+    })
 }
 
 fn damaged(group: GroupId, index: u64, segment: u64, offset: u64, what: &'static str) -> ReadError {

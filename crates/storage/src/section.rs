@@ -199,6 +199,11 @@ impl Section {
         Some(entries)
     }
 
+    /// The block of lines in which an index begins; `None` if there is none.
+    pub(crate) fn block_of(&self, index: u64) -> Option<Vec<EntryAt>> {
+        self.block(self.blocks.partition_point(|block| block.last < index))
+    }
+
     /// All lines of an index; `None` if the section makes no sense.
     pub(crate) fn find(&self, index: u64) -> Option<Vec<EntryAt>> {
         let mut found = Vec::new();

@@ -29,7 +29,7 @@ pub struct LogStats {
     pub unpurged_bytes: u64,
     /// Bytes in the hot tail cache.
     pub cache_bytes: u64,
-    /// Reads answered by the hot tail cache.
+    /// Reads answered from memory: by the hot tail, or by what was read ahead.
     pub cache_hits: u64,
     /// Reads that went to the disk.
     pub cache_misses: u64,

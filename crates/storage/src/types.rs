@@ -59,6 +59,12 @@ impl Entry {
     pub fn payload_bytes(&self) -> usize {
         self.head.len() + self.bodies.iter().map(Bytes::len).sum::<usize>()
     }
+
+    /// What a cached entry costs in memory, roughly, the structs that hold it included.
+    pub(crate) fn weight(&self) -> usize {
+        const OVERHEAD: usize = 160;
+        self.payload_bytes() + self.bodies.len() * size_of::<Bytes>() + OVERHEAD
+    }
 }
 
 /// Live bodies in consecutive entries: in each of the log indexes

@@ -205,6 +205,11 @@ pub const KEYS: &[Key] = &[
         "Places of older bodies kept in memory, in bytes"
     ),
     key!(
+        "storage.read_ahead_bytes",
+        storage.read_ahead_bytes,
+        "Older entries read before a receive asks for them, in bytes"
+    ),
+    key!(
         "storage.compaction_bytes_per_second",
         storage.compaction_bytes_per_second,
         "The most that compaction copies, in bytes a second"

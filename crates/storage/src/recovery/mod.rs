@@ -9,6 +9,7 @@
 
 mod sealed;
 
+use crate::ahead::AheadCache;
 use crate::cache::TailCache;
 use crate::checkpoint;
 use crate::config::LogConfig;
@@ -105,6 +106,7 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, config: &LogConfig) -> Result<Recover
             sections: Arc::new(started.sections.clone()),
         },
         cache: TailCache::new(config.cache_bytes),
+        ahead: AheadCache::new(config.read_ahead_bytes),
         draining: Vec::new(),
         obsolete: Vec::new(),
     };
