@@ -6,7 +6,7 @@
 //! An answer given out a second time is marked: nobody can tell any more which of the two copies was
 //! read, so what a receive handed out is not taken back then.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::RequestId;
@@ -31,13 +31,14 @@ impl Answered {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     by_id: BTreeMap<RequestId, Answered>,
-    by_end: BTreeSet<(u64, RequestId)>,
+    /// The requests that end at each time. Their order within it has no meaning.
+    by_end: BTreeMap<u64, Vec<RequestId>>,
     reply_bytes: usize,
 }
 
-/// The bytes one request costs beside its reply: 16 + 32 and 32 in the two orders at two thirds,
-/// and 16 for the reply's allocation.
-const REQUEST_BYTES: usize = (48 + 32) * 3 / 2 + 16;
+/// The bytes one request costs beside its reply: 48 and 16 in the two orders at two thirds, and 16
+/// for the reply's allocation.
+const REQUEST_BYTES: usize = (48 + 16) * 3 / 2 + 16;
 
 impl Requests {
     /// The answer for a retry.
@@ -84,35 +85,51 @@ impl Requests {
 
     fn insert(&mut self, id: RequestId, answered: Answered) {
         self.reply_bytes += answered.reply.len();
-        self.by_end.insert((answered.not_after, id));
+        self.by_end.entry(answered.not_after).or_default().push(id);
         let before = self.by_id.insert(id, answered);
         assert!(before.is_none(), "a request is answered once");
     }
 
     /// Forgets one answer, so that a retry is applied anew.
     pub fn forget(&mut self, id: RequestId) {
-        if let Some(answered) = self.by_id.remove(&id) {
-            self.by_end.remove(&(answered.not_after, id));
-            self.reply_bytes -= answered.reply.len();
+        let Some(answered) = self.by_id.remove(&id) else {
+            return;
+        };
+        self.reply_bytes -= answered.reply.len();
+        if let Some(ids) = self.by_end.get_mut(&answered.not_after) {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.by_end.remove(&answered.not_after);
+            }
         }
     }
 
     /// Forgets requests whose `not_after` has passed, as far as `budget` goes.
     pub fn settle(&mut self, now: u64, budget: &mut usize) {
         while *budget > 0
-            && let Some((not_after, id)) = self.by_end.first().copied()
-            && not_after < now
+            && let Some(mut ended) = self.by_end.first_entry()
+            && *ended.key() < now
         {
-            self.forget(id);
-            *budget -= 1;
+            // Which ones go when the budget ends must be the same on every replica.
+            let ids = ended.get_mut();
+            ids.sort_unstable_by(|one, other| other.cmp(one));
+            let kept = ids.len().saturating_sub(*budget);
+            for id in ids.drain(kept..) {
+                if let Some(answered) = self.by_id.remove(&id) {
+                    self.reply_bytes -= answered.reply.len();
+                }
+                *budget -= 1;
+            }
+            if ids.is_empty() {
+                ended.remove();
+            }
         }
     }
 
     /// T from which the oldest request can be forgotten.
     pub fn next_end(&self) -> Option<u64> {
-        self.by_end
-            .first()
-            .map(|(not_after, _)| not_after.saturating_add(1))
+        let (first, _) = self.by_end.first_key_value()?;
+        Some(first.saturating_add(1))
     }
 
     pub fn bytes(&self) -> usize {
@@ -120,11 +137,17 @@ impl Requests {
     }
 
     pub fn check(&self) -> Result<(), &'static str> {
-        let both = self.by_id.len() == self.by_end.len()
-            && self
-                .by_id
-                .iter()
-                .all(|(id, answered)| self.by_end.contains(&(answered.not_after, *id)));
+        let mut ends: Vec<(RequestId, u64)> = self
+            .by_end
+            .iter()
+            .flat_map(|(end, ids)| ids.iter().map(|id| (*id, *end)))
+            .collect();
+        ends.sort_unstable();
+        let answers = self
+            .by_id
+            .iter()
+            .map(|(id, answer)| (*id, answer.not_after));
+        let both = answers.eq(ends) && self.by_end.values().all(|ids| !ids.is_empty());
         both.then_some(()).ok_or("every request is in both orders")
     }
 
