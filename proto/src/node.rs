@@ -74,33 +74,25 @@ pub struct Data {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Blank {}
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct AppendRequest {
-    #[prost(uint64, tag = "1")]
-    pub group: u64,
-    /// replica id; a request for another replica is refused
-    #[prost(uint64, tag = "2")]
-    pub target: u64,
-    #[prost(message, optional, tag = "3")]
+pub struct Append {
+    #[prost(message, optional, tag = "1")]
     pub vote: ::core::option::Option<Vote>,
-    #[prost(message, optional, tag = "4")]
+    #[prost(message, optional, tag = "2")]
     pub prev: ::core::option::Option<LogId>,
-    #[prost(message, repeated, tag = "5")]
+    #[prost(message, repeated, tag = "3")]
     pub entries: ::prost::alloc::vec::Vec<Entry>,
-    #[prost(message, optional, tag = "6")]
+    #[prost(message, optional, tag = "4")]
     pub leader_commit: ::core::option::Option<LogId>,
     /// the partition's T at the leader; 0: not known
-    #[prost(uint64, tag = "7")]
+    #[prost(uint64, tag = "5")]
     pub leader_time_ms: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AppendResponse {
-    /// the follower's wall clock, milliseconds since the epoch
-    #[prost(uint64, tag = "5")]
-    pub wall_clock_ms: u64,
     /// what the follower believes T to be; 0: heard none since its start
-    #[prost(uint64, tag = "6")]
+    #[prost(uint64, tag = "4")]
     pub believed_time_ms: u64,
-    #[prost(oneof = "append_response::Result", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "append_response::Result", tags = "1, 2, 3")]
     pub result: ::core::option::Option<append_response::Result>,
 }
 /// Nested message and enum types in `AppendResponse`.
@@ -110,33 +102,22 @@ pub mod append_response {
         #[prost(message, tag = "1")]
         Success(super::Accepted),
         #[prost(message, tag = "2")]
-        Partial(super::PartialSuccess),
-        #[prost(message, tag = "3")]
         Conflict(super::Accepted),
-        #[prost(message, tag = "4")]
+        #[prost(message, tag = "3")]
         HigherVote(super::Vote),
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Accepted {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct PartialSuccess {
-    #[prost(message, optional, tag = "1")]
-    pub matching: ::core::option::Option<LogId>,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VoteRequest {
-    #[prost(uint64, tag = "1")]
-    pub group: u64,
-    #[prost(uint64, tag = "2")]
-    pub target: u64,
-    #[prost(message, optional, tag = "3")]
+    #[prost(message, optional, tag = "1")]
     pub vote: ::core::option::Option<Vote>,
-    #[prost(message, optional, tag = "4")]
+    #[prost(message, optional, tag = "2")]
     pub last: ::core::option::Option<LogId>,
-    #[prost(bool, tag = "5")]
+    #[prost(bool, tag = "3")]
     pub leadership_transfer: bool,
-    #[prost(bool, tag = "6")]
+    #[prost(bool, tag = "4")]
     pub pre_vote: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -150,15 +131,11 @@ pub struct VoteResponse {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TransferRequest {
-    #[prost(uint64, tag = "1")]
-    pub group: u64,
-    #[prost(uint64, tag = "2")]
-    pub target: u64,
-    #[prost(message, optional, tag = "3")]
+    #[prost(message, optional, tag = "1")]
     pub from_leader: ::core::option::Option<Vote>,
-    #[prost(uint64, tag = "4")]
+    #[prost(uint64, tag = "2")]
     pub to_replica: u64,
-    #[prost(message, optional, tag = "5")]
+    #[prost(message, optional, tag = "3")]
     pub last: ::core::option::Option<LogId>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -176,6 +153,137 @@ pub mod transfer_response {
         Refused(::prost::alloc::string::String),
     }
 }
+/// Why a request was not put to a replica, or not answered by it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Failure {
+    #[prost(enumeration = "failure::Reason", tag = "1")]
+    pub reason: i32,
+    /// for the log
+    #[prost(string, tag = "2")]
+    pub detail: ::prost::alloc::string::String,
+}
+/// Nested message and enum types in `Failure`.
+pub mod failure {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Reason {
+        Unspecified = 0,
+        /// the node has no such group, or has another replica of it
+        NoSuchReplica = 1,
+        /// the replica does not run
+        Stopped = 2,
+        /// the replica did not answer in time
+        Slow = 3,
+        /// too many requests of this stream wait for an answer
+        Crowded = 4,
+        Malformed = 5,
+    }
+    impl Reason {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "REASON_UNSPECIFIED",
+                Self::NoSuchReplica => "REASON_NO_SUCH_REPLICA",
+                Self::Stopped => "REASON_STOPPED",
+                Self::Slow => "REASON_SLOW",
+                Self::Crowded => "REASON_CROWDED",
+                Self::Malformed => "REASON_MALFORMED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "REASON_UNSPECIFIED" => Some(Self::Unspecified),
+                "REASON_NO_SUCH_REPLICA" => Some(Self::NoSuchReplica),
+                "REASON_STOPPED" => Some(Self::Stopped),
+                "REASON_SLOW" => Some(Self::Slow),
+                "REASON_CROWDED" => Some(Self::Crowded),
+                "REASON_MALFORMED" => Some(Self::Malformed),
+                _ => None,
+            }
+        }
+    }
+}
+/// One request to one replica. Answers name their request by its sequence number, which never comes
+/// twice on a stream, and may come in any order.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PeerRequest {
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+    #[prost(uint64, tag = "2")]
+    pub group: u64,
+    /// replica id; a request for another replica is refused
+    #[prost(uint64, tag = "3")]
+    pub target: u64,
+    #[prost(oneof = "peer_request::Request", tags = "4, 5, 6")]
+    pub request: ::core::option::Option<peer_request::Request>,
+}
+/// Nested message and enum types in `PeerRequest`.
+pub mod peer_request {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Request {
+        #[prost(message, tag = "4")]
+        Append(super::Append),
+        #[prost(message, tag = "5")]
+        Vote(super::VoteRequest),
+        #[prost(message, tag = "6")]
+        Transfer(super::TransferRequest),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PeerAnswer {
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+    #[prost(oneof = "peer_answer::Answer", tags = "2, 3, 4, 5")]
+    pub answer: ::core::option::Option<peer_answer::Answer>,
+}
+/// Nested message and enum types in `PeerAnswer`.
+pub mod peer_answer {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Answer {
+        #[prost(message, tag = "2")]
+        Append(super::AppendResponse),
+        #[prost(message, tag = "3")]
+        Vote(super::VoteResponse),
+        #[prost(message, tag = "4")]
+        Transfer(super::TransferResponse),
+        #[prost(message, tag = "5")]
+        Failure(super::Failure),
+    }
+}
+/// What goes to a peer at once. Requests for one replica are put to it in their order.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Requests {
+    #[prost(message, repeated, tag = "1")]
+    pub requests: ::prost::alloc::vec::Vec<PeerRequest>,
+    /// not 0: answered at once by the same number, whatever else waits
+    #[prost(uint64, tag = "2")]
+    pub probe: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Answers {
+    #[prost(message, repeated, tag = "1")]
+    pub answers: ::prost::alloc::vec::Vec<PeerAnswer>,
+    #[prost(uint64, tag = "2")]
+    pub probe: u64,
+    /// the answering node's wall clock, milliseconds since the epoch
+    #[prost(uint64, tag = "3")]
+    pub wall_clock_ms: u64,
+}
+/// What the sender of a snapshot says, in this order: manifest, bodies in order of name, state.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SnapshotChunk {
     #[prost(oneof = "snapshot_chunk::Part", tags = "1, 2, 3")]
@@ -185,17 +293,15 @@ pub struct SnapshotChunk {
 pub mod snapshot_chunk {
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Part {
-        /// first
         #[prost(message, tag = "1")]
         Manifest(super::SnapshotManifest),
-        /// any number, in order of name
         #[prost(message, tag = "2")]
-        Body(super::SnapshotBody),
-        /// last
+        Bodies(super::SnapshotBodies),
         #[prost(message, tag = "3")]
         State(super::SnapshotState),
     }
 }
+/// Names the snapshot. Of two manifests that are equal but for the vote, the second resumes the first.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SnapshotManifest {
     #[prost(uint64, tag = "1")]
@@ -208,6 +314,11 @@ pub struct SnapshotManifest {
     pub last: ::core::option::Option<LogId>,
     #[prost(message, optional, tag = "5")]
     pub membership: ::core::option::Option<StoredMembership>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SnapshotBodies {
+    #[prost(message, repeated, tag = "1")]
+    pub bodies: ::prost::alloc::vec::Vec<SnapshotBody>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SnapshotBody {
@@ -245,13 +356,35 @@ pub struct SnapshotState {
     #[prost(bytes = "bytes", tag = "3")]
     pub state: ::prost::bytes::Bytes,
 }
+/// What the receiver says: how far it has come, after the manifest and after each piece; at last that
+/// the snapshot is in force.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct SnapshotResponse {
-    #[prost(message, optional, tag = "1")]
-    pub vote: ::core::option::Option<Vote>,
+pub struct SnapshotProgress {
+    #[prost(oneof = "snapshot_progress::Progress", tags = "1, 2")]
+    pub progress: ::core::option::Option<snapshot_progress::Progress>,
+}
+/// Nested message and enum types in `SnapshotProgress`.
+pub mod snapshot_progress {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Progress {
+        /// bodies from this name on are wanted
+        #[prost(message, tag = "1")]
+        Next(super::BodyName),
+        /// done; the receiver's vote
+        #[prost(message, tag = "2")]
+        Installed(super::Vote),
+    }
+}
+/// The name of a body: (log index, ordinal).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BodyName {
+    #[prost(uint64, tag = "1")]
+    pub index: u64,
+    #[prost(uint32, tag = "2")]
+    pub ordinal: u32,
 }
 /// Generated client implementations.
-pub mod raft_client {
+pub mod peer_client {
     #![allow(
         unused_variables,
         dead_code,
@@ -261,11 +394,13 @@ pub mod raft_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
+    /// Three streams from each node to each peer. The head of each request names cluster, sender and
+    /// receiver, and is checked before anything else is read.
     #[derive(Debug, Clone)]
-    pub struct RaftClient<T> {
+    pub struct PeerClient<T> {
         inner: tonic::client::Grpc<T>,
     }
-    impl RaftClient<tonic::transport::Channel> {
+    impl PeerClient<tonic::transport::Channel> {
         /// Attempt to create a new client by connecting to a given endpoint.
         pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
         where
@@ -276,7 +411,7 @@ pub mod raft_client {
             Ok(Self::new(conn))
         }
     }
-    impl<T> RaftClient<T>
+    impl<T> PeerClient<T>
     where
         T: tonic::client::GrpcService<tonic::body::Body>,
         T::Error: Into<StdError>,
@@ -294,7 +429,7 @@ pub mod raft_client {
         pub fn with_interceptor<F>(
             inner: T,
             interceptor: F,
-        ) -> RaftClient<InterceptedService<T, F>>
+        ) -> PeerClient<InterceptedService<T, F>>
         where
             F: tonic::service::Interceptor,
             T::ResponseBody: Default,
@@ -308,7 +443,7 @@ pub mod raft_client {
                 http::Request<tonic::body::Body>,
             >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
         {
-            RaftClient::new(InterceptedService::new(inner, interceptor))
+            PeerClient::new(InterceptedService::new(inner, interceptor))
         }
         /// Compress requests with the given encoding.
         ///
@@ -341,52 +476,12 @@ pub mod raft_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        pub async fn append(
+        /// Votes, heartbeats of all groups, transfers of leadership.
+        pub async fn control(
             &mut self,
-            request: impl tonic::IntoRequest<super::AppendRequest>,
-        ) -> std::result::Result<tonic::Response<super::AppendResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/hikyaku.node.v1.Raft/Append",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("hikyaku.node.v1.Raft", "Append"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn vote(
-            &mut self,
-            request: impl tonic::IntoRequest<super::VoteRequest>,
-        ) -> std::result::Result<tonic::Response<super::VoteResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/hikyaku.node.v1.Raft/Vote",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut().insert(GrpcMethod::new("hikyaku.node.v1.Raft", "Vote"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn transfer_leader(
-            &mut self,
-            request: impl tonic::IntoRequest<super::TransferRequest>,
+            request: impl tonic::IntoStreamingRequest<Message = super::Requests>,
         ) -> std::result::Result<
-            tonic::Response<super::TransferResponse>,
+            tonic::Response<tonic::codec::Streaming<super::Answers>>,
             tonic::Status,
         > {
             self.inner
@@ -399,41 +494,67 @@ pub mod raft_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/hikyaku.node.v1.Raft/TransferLeader",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("hikyaku.node.v1.Raft", "TransferLeader"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn install_snapshot(
-            &mut self,
-            request: impl tonic::IntoStreamingRequest<Message = super::SnapshotChunk>,
-        ) -> std::result::Result<
-            tonic::Response<super::SnapshotResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/hikyaku.node.v1.Raft/InstallSnapshot",
+                "/hikyaku.node.v1.Peer/Control",
             );
             let mut req = request.into_streaming_request();
             req.extensions_mut()
-                .insert(GrpcMethod::new("hikyaku.node.v1.Raft", "InstallSnapshot"));
-            self.inner.client_streaming(req, path, codec).await
+                .insert(GrpcMethod::new("hikyaku.node.v1.Peer", "Control"));
+            self.inner.streaming(req, path, codec).await
+        }
+        /// Entries.
+        pub async fn append(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::Requests>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::Answers>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.node.v1.Peer/Append",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.node.v1.Peer", "Append"));
+            self.inner.streaming(req, path, codec).await
+        }
+        /// One snapshot.
+        pub async fn snapshot(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::SnapshotChunk>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::SnapshotProgress>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.node.v1.Peer/Snapshot",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.node.v1.Peer", "Snapshot"));
+            self.inner.streaming(req, path, codec).await
         }
     }
 }
 /// Generated server implementations.
-pub mod raft_server {
+pub mod peer_server {
     #![allow(
         unused_variables,
         dead_code,
@@ -442,41 +563,54 @@ pub mod raft_server {
         clippy::let_unit_value,
     )]
     use tonic::codegen::*;
-    /// Generated trait containing gRPC methods that should be implemented for use with RaftServer.
+    /// Generated trait containing gRPC methods that should be implemented for use with PeerServer.
     #[async_trait]
-    pub trait Raft: std::marker::Send + std::marker::Sync + 'static {
+    pub trait Peer: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the Control method.
+        type ControlStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::Answers, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Votes, heartbeats of all groups, transfers of leadership.
+        async fn control(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::Requests>>,
+        ) -> std::result::Result<tonic::Response<Self::ControlStream>, tonic::Status>;
+        /// Server streaming response type for the Append method.
+        type AppendStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::Answers, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Entries.
         async fn append(
             &self,
-            request: tonic::Request<super::AppendRequest>,
-        ) -> std::result::Result<tonic::Response<super::AppendResponse>, tonic::Status>;
-        async fn vote(
-            &self,
-            request: tonic::Request<super::VoteRequest>,
-        ) -> std::result::Result<tonic::Response<super::VoteResponse>, tonic::Status>;
-        async fn transfer_leader(
-            &self,
-            request: tonic::Request<super::TransferRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::TransferResponse>,
-            tonic::Status,
-        >;
-        async fn install_snapshot(
+            request: tonic::Request<tonic::Streaming<super::Requests>>,
+        ) -> std::result::Result<tonic::Response<Self::AppendStream>, tonic::Status>;
+        /// Server streaming response type for the Snapshot method.
+        type SnapshotStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::SnapshotProgress, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// One snapshot.
+        async fn snapshot(
             &self,
             request: tonic::Request<tonic::Streaming<super::SnapshotChunk>>,
-        ) -> std::result::Result<
-            tonic::Response<super::SnapshotResponse>,
-            tonic::Status,
-        >;
+        ) -> std::result::Result<tonic::Response<Self::SnapshotStream>, tonic::Status>;
     }
+    /// Three streams from each node to each peer. The head of each request names cluster, sender and
+    /// receiver, and is checked before anything else is read.
     #[derive(Debug)]
-    pub struct RaftServer<T> {
+    pub struct PeerServer<T> {
         inner: Arc<T>,
         accept_compression_encodings: EnabledCompressionEncodings,
         send_compression_encodings: EnabledCompressionEncodings,
         max_decoding_message_size: Option<usize>,
         max_encoding_message_size: Option<usize>,
     }
-    impl<T> RaftServer<T> {
+    impl<T> PeerServer<T> {
         pub fn new(inner: T) -> Self {
             Self::from_arc(Arc::new(inner))
         }
@@ -527,9 +661,9 @@ pub mod raft_server {
             self
         }
     }
-    impl<T, B> tonic::codegen::Service<http::Request<B>> for RaftServer<T>
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for PeerServer<T>
     where
-        T: Raft,
+        T: Peer,
         B: Body + std::marker::Send + 'static,
         B::Error: Into<StdError> + std::marker::Send + 'static,
     {
@@ -544,23 +678,68 @@ pub mod raft_server {
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
             match req.uri().path() {
-                "/hikyaku.node.v1.Raft/Append" => {
+                "/hikyaku.node.v1.Peer/Control" => {
                     #[allow(non_camel_case_types)]
-                    struct AppendSvc<T: Raft>(pub Arc<T>);
-                    impl<T: Raft> tonic::server::UnaryService<super::AppendRequest>
-                    for AppendSvc<T> {
-                        type Response = super::AppendResponse;
+                    struct ControlSvc<T: Peer>(pub Arc<T>);
+                    impl<T: Peer> tonic::server::StreamingService<super::Requests>
+                    for ControlSvc<T> {
+                        type Response = super::Answers;
+                        type ResponseStream = T::ControlStream;
                         type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
+                            tonic::Response<Self::ResponseStream>,
                             tonic::Status,
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::AppendRequest>,
+                            request: tonic::Request<tonic::Streaming<super::Requests>>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as Raft>::append(&inner, request).await
+                                <T as Peer>::control(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ControlSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.node.v1.Peer/Append" => {
+                    #[allow(non_camel_case_types)]
+                    struct AppendSvc<T: Peer>(pub Arc<T>);
+                    impl<T: Peer> tonic::server::StreamingService<super::Requests>
+                    for AppendSvc<T> {
+                        type Response = super::Answers;
+                        type ResponseStream = T::AppendStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<tonic::Streaming<super::Requests>>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Peer>::append(&inner, request).await
                             };
                             Box::pin(fut)
                         }
@@ -582,107 +761,20 @@ pub mod raft_server {
                                 max_decoding_message_size,
                                 max_encoding_message_size,
                             );
-                        let res = grpc.unary(method, req).await;
+                        let res = grpc.streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)
                 }
-                "/hikyaku.node.v1.Raft/Vote" => {
+                "/hikyaku.node.v1.Peer/Snapshot" => {
                     #[allow(non_camel_case_types)]
-                    struct VoteSvc<T: Raft>(pub Arc<T>);
-                    impl<T: Raft> tonic::server::UnaryService<super::VoteRequest>
-                    for VoteSvc<T> {
-                        type Response = super::VoteResponse;
+                    struct SnapshotSvc<T: Peer>(pub Arc<T>);
+                    impl<T: Peer> tonic::server::StreamingService<super::SnapshotChunk>
+                    for SnapshotSvc<T> {
+                        type Response = super::SnapshotProgress;
+                        type ResponseStream = T::SnapshotStream;
                         type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::VoteRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Raft>::vote(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = VoteSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/hikyaku.node.v1.Raft/TransferLeader" => {
-                    #[allow(non_camel_case_types)]
-                    struct TransferLeaderSvc<T: Raft>(pub Arc<T>);
-                    impl<T: Raft> tonic::server::UnaryService<super::TransferRequest>
-                    for TransferLeaderSvc<T> {
-                        type Response = super::TransferResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
-                            tonic::Status,
-                        >;
-                        fn call(
-                            &mut self,
-                            request: tonic::Request<super::TransferRequest>,
-                        ) -> Self::Future {
-                            let inner = Arc::clone(&self.0);
-                            let fut = async move {
-                                <T as Raft>::transfer_leader(&inner, request).await
-                            };
-                            Box::pin(fut)
-                        }
-                    }
-                    let accept_compression_encodings = self.accept_compression_encodings;
-                    let send_compression_encodings = self.send_compression_encodings;
-                    let max_decoding_message_size = self.max_decoding_message_size;
-                    let max_encoding_message_size = self.max_encoding_message_size;
-                    let inner = self.inner.clone();
-                    let fut = async move {
-                        let method = TransferLeaderSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
-                        let mut grpc = tonic::server::Grpc::new(codec)
-                            .apply_compression_config(
-                                accept_compression_encodings,
-                                send_compression_encodings,
-                            )
-                            .apply_max_message_size_config(
-                                max_decoding_message_size,
-                                max_encoding_message_size,
-                            );
-                        let res = grpc.unary(method, req).await;
-                        Ok(res)
-                    };
-                    Box::pin(fut)
-                }
-                "/hikyaku.node.v1.Raft/InstallSnapshot" => {
-                    #[allow(non_camel_case_types)]
-                    struct InstallSnapshotSvc<T: Raft>(pub Arc<T>);
-                    impl<
-                        T: Raft,
-                    > tonic::server::ClientStreamingService<super::SnapshotChunk>
-                    for InstallSnapshotSvc<T> {
-                        type Response = super::SnapshotResponse;
-                        type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
+                            tonic::Response<Self::ResponseStream>,
                             tonic::Status,
                         >;
                         fn call(
@@ -693,7 +785,7 @@ pub mod raft_server {
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as Raft>::install_snapshot(&inner, request).await
+                                <T as Peer>::snapshot(&inner, request).await
                             };
                             Box::pin(fut)
                         }
@@ -704,7 +796,7 @@ pub mod raft_server {
                     let max_encoding_message_size = self.max_encoding_message_size;
                     let inner = self.inner.clone();
                     let fut = async move {
-                        let method = InstallSnapshotSvc(inner);
+                        let method = SnapshotSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -715,7 +807,7 @@ pub mod raft_server {
                                 max_decoding_message_size,
                                 max_encoding_message_size,
                             );
-                        let res = grpc.client_streaming(method, req).await;
+                        let res = grpc.streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)
@@ -742,7 +834,7 @@ pub mod raft_server {
             }
         }
     }
-    impl<T> Clone for RaftServer<T> {
+    impl<T> Clone for PeerServer<T> {
         fn clone(&self) -> Self {
             let inner = self.inner.clone();
             Self {
@@ -755,8 +847,8 @@ pub mod raft_server {
         }
     }
     /// Generated gRPC service name
-    pub const SERVICE_NAME: &str = "hikyaku.node.v1.Raft";
-    impl<T> tonic::server::NamedService for RaftServer<T> {
+    pub const SERVICE_NAME: &str = "hikyaku.node.v1.Peer";
+    impl<T> tonic::server::NamedService for PeerServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use hikyaku_cluster::{HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemEntropy};
+use hikyaku_cluster::{
+    Clock, HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemEntropy, ToldClock,
+};
 use hikyaku_cluster_tests::ledger::{Kind, Ledger};
 use hikyaku_gateway::{Access, Gateway, GatewayConfig};
-use hikyaku_raft::{Peers, RaftConfig, RaftNode};
+use hikyaku_raft::{Identity, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{CrashKind, Log, LogConfig, SimDisk, Work};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -110,8 +112,11 @@ impl Machine {
         let log = Log::open(disk, LogConfig::small(), Work::Task).context("the log")?;
         let address = |number: u64| format!("node-{number}:{PEER_PORT}");
         let founders: Vec<(u64, String)> = (1..=3).map(|n| (n, address(n))).collect();
-        let peers = Peers::new(Arc::new(Wires), founders.clone());
-        let raft = RaftNode::new(RaftConfig::default(), log, peers, Work::Task)?;
+        let identity = Identity::new(self.number);
+        let peers = Peers::new(Arc::new(Wires), identity, founders.clone());
+        let clock: Arc<dyn Clock> = Arc::new(SkewedClock::new(self.skew_ms));
+        let told = Arc::new(ToldClock(Arc::clone(&clock)));
+        let raft = RaftNode::new(RaftConfig::default(), log, peers, told, Work::Task)?;
         let settings = NodeSettings {
             node: self.number,
             founders,
@@ -123,7 +128,7 @@ impl Machine {
         };
         let parts = NodeParts {
             raft: Arc::new(raft),
-            clock: Arc::new(SkewedClock::new(self.skew_ms)),
+            clock,
             entropy: Arc::new(SystemEntropy),
             catalogue: Arc::new(MemoryCopy::default()),
         };

@@ -167,10 +167,6 @@ impl GroupClock for PartitionClock {
         self.now_ms().unwrap_or(0)
     }
 
-    fn wall_clock_ms(&self) -> u64 {
-        self.clock.wall_ms()
-    }
-
     fn heard_follower(&self, node: u64, wall_clock_ms: u64, believed_time_ms: u64) {
         let own_wall = self.clock.wall_ms();
         let offset = i64::try_from(i128::from(wall_clock_ms) - i128::from(own_wall));

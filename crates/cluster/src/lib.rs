@@ -29,6 +29,6 @@ pub use control::{ControlPlane, ControlUnavailable};
 pub use messages::{HandleError, Outgoing, ReceiveError, ReceiveRequest, Received};
 pub use node::{Node, NodeParts, NodeSettings, StartError};
 pub use partition::{HostLimits, PartitionHandle};
-pub use ports::{Clock, Entropy, SystemClock, SystemEntropy};
+pub use ports::{Clock, Entropy, SystemClock, SystemEntropy, ToldClock};
 pub use queues::ControlError;
 pub use router::{CallError, Router};

@@ -135,6 +135,12 @@ impl Node {
             stop.subscribe(),
         ));
 
+        tasks.spawn(learn_cluster(
+            Arc::clone(&raft),
+            metadata.clone(),
+            stop.subscribe(),
+        ));
+
         let memory = MemoryBudget::new(settings.memory_bytes);
         let mut handles = Vec::new();
         let mut groups = Vec::new();
@@ -307,6 +313,33 @@ async fn follow(
     tokio::select! {
         () = catalogue.follow(metadata) => {}
         _ = stop.wait_for(|stop| *stop) => {}
+    }
+}
+
+/// Tells the transport which cluster this is, once the metadata say so.
+async fn learn_cluster(
+    raft: Arc<RaftNode>,
+    metadata: Group<MetadataMachine>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut applied = metadata.watch_applied();
+    let known = async {
+        loop {
+            applied.borrow_and_update();
+            let cluster = metadata.with_machine(|machine| Some(machine.0.cluster()?.cluster_id));
+            if cluster.is_some() || applied.changed().await.is_err() {
+                return cluster;
+            }
+        }
+    };
+    let cluster = tokio::select! {
+        cluster = known => cluster,
+        _ = stop.wait_for(|stop| *stop) => None,
+    };
+    if let Some(cluster) = cluster
+        && let Err(error) = raft.identity().belongs_to(cluster)
+    {
+        tracing::error!(%error, "the metadata are another cluster's");
     }
 }
 

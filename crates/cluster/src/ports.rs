@@ -1,7 +1,9 @@
 //! The edges through which this node sees time and chance, each with a simulated twin.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use hikyaku_raft::WallClock;
 use rand::Rng;
 use tokio::time::Instant;
 
@@ -12,6 +14,15 @@ pub trait Clock: Send + Sync + 'static {
 
     /// The wall clock, milliseconds since the epoch; may jump.
     fn wall_ms(&self) -> u64;
+}
+
+/// A machine's clocks, as other nodes are told of them.
+pub struct ToldClock(pub Arc<dyn Clock>);
+
+impl WallClock for ToldClock {
+    fn wall_clock_ms(&self) -> u64 {
+        self.0.wall_ms()
+    }
 }
 
 /// Where identities are drawn from.

@@ -18,6 +18,8 @@ pub struct RaftConfig {
     pub rpc_timeout_ms: u64,
     /// Deadline of one whole snapshot transfer.
     pub snapshot_timeout_ms: u64,
+    /// Most bytes of bodies that this node sends in snapshots, per second.
+    pub snapshot_bytes_per_second: u64,
     /// Most bytes of entries in one append request (one entry always fits).
     pub append_bytes: usize,
     /// How often checkpoints and purges are considered.
@@ -35,7 +37,8 @@ impl Default for RaftConfig {
             election_max_ms: 1_000,
             rpc_timeout_ms: 1_000,
             snapshot_timeout_ms: 600_000,
-            append_bytes: 4 << 20,
+            snapshot_bytes_per_second: 64 << 20,
+            append_bytes: 1 << 20,
             maintenance_interval_ms: 500,
             checkpoint_every_entries: 200_000,
         }
@@ -73,6 +76,14 @@ impl RaftConfig {
         Duration::from_millis(self.rpc_timeout_ms)
     }
 
+    pub(crate) fn heartbeat(&self) -> Duration {
+        Duration::from_millis(self.heartbeat_ms)
+    }
+
+    pub(crate) fn snapshot_timeout(&self) -> Duration {
+        Duration::from_millis(self.snapshot_timeout_ms)
+    }
+
     pub(crate) fn maintenance_interval(&self) -> Duration {
         Duration::from_millis(self.maintenance_interval_ms)
     }
@@ -93,6 +104,10 @@ impl RaftConfig {
         let config = Config {
             cluster_name: "hikyaku".to_owned(),
             heartbeat_interval: self.heartbeat_ms,
+            // Heartbeats of all groups are sent at one moment (pulse.rs), so that they travel together.
+            enable_heartbeat: false,
+            // What was answered lately needs no heartbeat.
+            heartbeat_min_interval: Some(self.heartbeat_ms / 2),
             election_timeout_min: self.election_min_ms,
             election_timeout_max: self.election_max_ms,
             enable_pre_vote: Some(true),

@@ -16,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::log_store::on_disk;
 use crate::machine::{GroupClock, Machine};
+use crate::snapshot::Incoming;
 use crate::state_machine::{AnyMachine, AppliedPoint, Hosted};
 use crate::types::{AnyReply, EntryData, Placement, Raft, TypeConfig};
 
@@ -73,6 +74,8 @@ pub struct GroupCore {
     pub clock: Arc<dyn GroupClock>,
     pub machine: Arc<dyn AnyMachine>,
     pub leadership: watch::Sender<Leadership>,
+    /// A snapshot that is being received.
+    pub incoming: Incoming,
     raft: RwLock<Raft>,
 }
 
@@ -95,6 +98,7 @@ impl GroupCore {
             clock,
             machine,
             leadership,
+            incoming: Incoming::default(),
             raft: RwLock::new(raft),
         }
     }

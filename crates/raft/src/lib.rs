@@ -14,29 +14,34 @@
 //! What is absent: batching (the caller packs commands into entries), retries (the caller has the
 //! request id), and any knowledge of queues.
 
-mod checkpoint;
 mod codec;
 mod config;
-mod forwarding;
+mod directory;
 mod group;
 mod leaders;
 mod log_store;
 mod machine;
 mod maintenance;
-mod net;
 mod network;
 mod node;
-mod service;
+mod pipeline;
+mod pulse;
+mod snapshot;
 mod state_machine;
 #[cfg(test)]
 mod suite;
+mod transport;
 mod types;
 
 pub use config::RaftConfig;
-pub use forwarding::{NodeCalls, PeerError};
 pub use group::{Applied, Barrier, Group, Leadership, ProposeError, Submitted};
 /// A run of live bodies, as [`Machine::live_runs`] gives them; and why a body cannot be read.
 pub use hikyaku_storage::{LiveRun, ReadError};
 pub use machine::{GroupClock, Machine, MachineError};
-pub use net::{BoxedStream, Net, Peers};
 pub use node::{GroupSpec, OpenGroupError, RaftNode};
+pub use transport::calls::{NodeCalls, PeerError};
+pub use transport::clocks::WallClock;
+pub use transport::identity::{Identity, OtherCluster};
+pub use transport::net::{BoxedStream, Net};
+pub use transport::peers::Peers;
+pub use transport::stats::{LaneStats, TransportStats};

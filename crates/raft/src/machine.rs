@@ -43,9 +43,6 @@ pub trait GroupClock: Send + Sync + 'static {
     /// its start.
     fn believed_time_ms(&self) -> u64;
 
-    /// This node's wall clock, milliseconds since the epoch.
-    fn wall_clock_ms(&self) -> u64;
-
     /// A follower answered: its wall clock, and what it believes T to be (0: nothing).
     fn heard_follower(&self, node: u64, wall_clock_ms: u64, believed_time_ms: u64);
 }

@@ -11,8 +11,8 @@ use hikyaku_storage::Log;
 use openraft::async_runtime::WatchReceiver;
 
 use crate::config::RaftConfig;
+use crate::directory::Directory;
 use crate::group::GroupCore;
-use crate::service::Directory;
 
 /// How long one checkpoint may take before the next group gets its turn.
 const CHECKPOINT_LIMIT: Duration = Duration::from_secs(60);
@@ -33,6 +33,7 @@ pub async fn run(directory: Directory, log: Log, settings: RaftConfig) {
             if pins_segments {
                 purge(&core).await;
             }
+            core.incoming.tidy();
         }
     }
 }

@@ -8,42 +8,41 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use futures_util::{Stream, StreamExt};
 use hikyaku_proto::node as wire;
-use hikyaku_proto::node::raft_client::RaftClient;
-use hikyaku_storage::Work;
-use openraft::errors::{
-    Infallible, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable,
-};
+use hikyaku_proto::node::peer_answer::Answer;
+use hikyaku_proto::node::peer_request::Request as Content;
+use hikyaku_proto::node::transfer_response::Result as TransferVerdict;
+use openraft::base::{BoxFuture, BoxStream};
+use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{RPCOption, RPCTypes};
 use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderError,
-    TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendError,
+    StreamAppendResult, TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse,
+    VoteRequest, VoteResponse,
 };
 use openraft::storage::Snapshot;
 use openraft::{AnyError, RaftNetworkFactory, RaftNetworkV2};
-use tonic::transport::Channel;
-use tonic::{Response, Status};
+use tokio::time::Instant;
 
-use crate::checkpoint;
 use crate::codec;
 use crate::machine::GroupClock;
-use crate::net::Peers;
+use crate::pipeline::Pipeline;
+use crate::snapshot;
 use crate::state_machine::SnapshotData;
+use crate::transport::lane::{Lane, Lost, Waiting};
+use crate::transport::sessions::{Session, Sessions};
 use crate::types::{CommittedLeaderId, Placement, TypeConfig, Vote};
-
-/// Largest message accepted from a peer: one entry (1 MiB of commands, or one command of ten large
-/// messages) and what surrounds it.
-pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 
 /// Makes the links of one group.
 pub struct Links {
     pub group: u64,
     pub own_replica: u64,
-    pub peers: Peers,
+    pub sessions: Sessions,
+    pub snapshots: snapshot::Sender,
     pub clock: Arc<dyn GroupClock>,
     pub rpc_timeout: Duration,
     pub snapshot_timeout: Duration,
-    pub work: Work,
 }
 
 impl RaftNetworkFactory<TypeConfig> for Links {
@@ -55,57 +54,60 @@ impl RaftNetworkFactory<TypeConfig> for Links {
             own_replica: self.own_replica,
             target,
             node: placement.node,
-            peers: self.peers.clone(),
+            session: self.sessions.with(placement.node),
+            snapshots: self.snapshots.clone(),
             clock: Arc::clone(&self.clock),
             rpc_timeout: self.rpc_timeout,
             snapshot_timeout: self.snapshot_timeout,
-            work: self.work,
         }
     }
 }
 
 /// One replica's way to another replica of its group.
+#[derive(Clone)]
 pub struct Link {
     group: u64,
-    own_replica: u64,
-    target: u64,
+    pub own_replica: u64,
+    pub target: u64,
     node: u64,
-    peers: Peers,
-    clock: Arc<dyn GroupClock>,
-    rpc_timeout: Duration,
+    pub session: Session,
+    snapshots: snapshot::Sender,
+    pub clock: Arc<dyn GroupClock>,
+    /// Deadline of a request.
+    pub rpc_timeout: Duration,
     snapshot_timeout: Duration,
-    work: Work,
 }
 
 impl Link {
-    fn client(&self) -> Result<RaftClient<Channel>, Unreachable<TypeConfig>> {
-        let channel = self.peers.channel(self.node).ok_or_else(|| {
-            Unreachable::new(&AnyError::error(format!(
-                "address of node {} unknown",
-                self.node
-            )))
-        })?;
-        Ok(RaftClient::new(channel)
-            .max_decoding_message_size(MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX))
+    /// Puts a request on a lane of this link's session.
+    pub async fn send(&self, lane: &Lane, content: Content) -> Result<Waiting, Lost> {
+        lane.send(self.group, self.target, content).await
     }
 
-    async fn call<T>(
+    /// A follower answered an append request.
+    pub fn heard(&self, wall_clock_ms: u64, believed_time_ms: u64) {
+        self.clock
+            .heard_follower(self.node, wall_clock_ms, believed_time_ms);
+    }
+
+    /// One request over the control lane and its answer.
+    async fn ask(
         &self,
         action: RPCTypes,
         option: &RPCOption,
-        call: impl Future<Output = Result<Response<T>, Status>>,
-    ) -> Result<T, RPCError<TypeConfig, Infallible>> {
-        let deadline = self.rpc_timeout.min(option.soft_ttl());
-        match tokio::time::timeout(deadline, call).await {
-            Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(unreachable(&status).into()),
-            Err(_) => Err(RPCError::Timeout(Timeout {
-                action,
-                id: self.own_replica,
-                target: self.target,
-                timeout: deadline,
-            })),
+        content: Content,
+    ) -> Result<Answer, RPCError<TypeConfig>> {
+        let deadline = Instant::now() + self.rpc_timeout.min(option.soft_ttl());
+        let asking = async {
+            self.send(&self.session.control, content)
+                .await?
+                .answer()
+                .await
+        };
+        match tokio::time::timeout_at(deadline, asking).await {
+            Ok(Ok(answered)) => Ok(answered.answer),
+            Ok(Err(lost)) => Err(Unreachable::new(&lost).into()),
+            Err(_) => Err(self.late(action)),
         }
     }
 
@@ -115,30 +117,40 @@ impl Link {
         option: RPCOption,
         pre_vote: bool,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
-        let mut client = self.client()?;
-        let request = wire::VoteRequest {
-            group: self.group,
-            target: self.target,
+        let content = Content::Vote(wire::VoteRequest {
             vote: Some(codec::vote_to_wire(&request.vote)),
             last: request.last_log_id.as_ref().map(codec::log_id_to_wire),
             leadership_transfer: request.leadership_transfer,
             pre_vote,
+        });
+        match self.ask(RPCTypes::Vote, &option, content).await? {
+            Answer::Vote(answer) => Ok(VoteResponse::new(
+                codec::vote_from_wire(answer.vote.unwrap_or_default()),
+                answer.last.map(codec::log_id_from_wire),
+                answer.granted,
+            )),
+            other => Err(self.not_answered(other).into()),
+        }
+    }
+
+    /// What came in the place of an answer.
+    pub fn not_answered(&self, answer: Answer) -> Unreachable<TypeConfig> {
+        let what = match answer {
+            Answer::Failure(failure) => failure.detail,
+            Answer::Append(_) | Answer::Vote(_) | Answer::Transfer(_) => {
+                "an answer to another question".to_owned()
+            }
         };
-        let answer = self
-            .call(RPCTypes::Vote, &option, client.vote(request))
-            .await?;
-        let vote = codec::vote_from_wire(answer.vote.unwrap_or_default());
-        Ok(VoteResponse::new(
-            vote,
-            answer.last.map(codec::log_id_from_wire),
-            answer.granted,
-        ))
+        let text = format!("replica {:x} on node {:x}: {what}", self.target, self.node);
+        Unreachable::new(&AnyError::error(text))
     }
 }
 
-fn unreachable(error: &(impl std::error::Error + 'static)) -> Unreachable<TypeConfig> {
+pub fn unreachable(error: &(impl std::error::Error + 'static)) -> Unreachable<TypeConfig> {
     Unreachable::new(error)
 }
+
+type Appended = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;
 
 impl RaftNetworkV2<TypeConfig> for Link {
     type SnapshotData = SnapshotData;
@@ -146,42 +158,31 @@ impl RaftNetworkV2<TypeConfig> for Link {
     async fn append_entries(
         &mut self,
         request: AppendEntriesRequest<TypeConfig>,
-        option: RPCOption,
+        _option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
-        let mut client = self.client()?;
-        let request = wire::AppendRequest {
-            group: self.group,
-            target: self.target,
-            vote: Some(codec::vote_to_wire(&request.vote)),
-            prev: request.prev_log_id.as_ref().map(codec::log_id_to_wire),
-            entries: request
-                .entries
-                .into_iter()
-                .map(codec::entry_to_wire)
-                .collect(),
-            leader_commit: request.leader_commit.as_ref().map(codec::log_id_to_wire),
-            leader_time_ms: self.clock.leader_time_ms(),
-        };
-        let answer = self
-            .call(RPCTypes::AppendEntries, &option, client.append(request))
-            .await?;
-        self.clock
-            .heard_follower(self.node, answer.wall_clock_ms, answer.believed_time_ms);
-        use wire::append_response::Result as Answer;
-        Ok(match answer.result {
-            Some(Answer::Success(_)) => AppendEntriesResponse::Success,
-            Some(Answer::Partial(partial)) => {
-                AppendEntriesResponse::PartialSuccess(partial.matching.map(codec::log_id_from_wire))
-            }
-            Some(Answer::Conflict(_)) => AppendEntriesResponse::Conflict,
-            Some(Answer::HigherVote(vote)) => {
-                AppendEntriesResponse::HigherVote(codec::vote_from_wire(vote))
-            }
-            None => {
-                let empty = AnyError::error("an append response without a result");
-                return Err(unreachable(&empty).into());
-            }
-        })
+        let input = futures_util::stream::iter([request]);
+        let mut answers = std::pin::pin!(Pipeline::new(self.clone(), input).answers());
+        match answers.next().await {
+            Some(answer) => Ok(match answer? {
+                Ok(_) => AppendEntriesResponse::Success,
+                Err(StreamAppendError::Conflict(_)) => AppendEntriesResponse::Conflict,
+                Err(StreamAppendError::HigherVote(vote)) => AppendEntriesResponse::HigherVote(vote),
+            }),
+            None => Err(Unreachable::new(&AnyError::error("one request, no answer")).into()),
+        }
+    }
+
+    fn stream_append<'s, S>(
+        &'s mut self,
+        input: S,
+        _option: RPCOption,
+    ) -> BoxFuture<'s, Result<BoxStream<'s, Appended>, RPCError<TypeConfig>>>
+    where
+        S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
+    {
+        let answers: BoxStream<'s, Appended> =
+            Box::pin(Pipeline::new(self.clone(), input).answers());
+        Box::pin(async move { Ok(answers) })
     }
 
     async fn vote(
@@ -207,16 +208,12 @@ impl RaftNetworkV2<TypeConfig> for Link {
         cancel: impl Future<Output = ReplicationClosed> + Send + 'static,
         _option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
-        let mut client = self.client()?;
-        let chunks = checkpoint::chunks(self.group, self.target, &vote, snapshot, self.work);
+        let manifest = snapshot::manifest(self.group, self.target, &vote, &snapshot.meta);
+        let send = self.snapshots.send(self.node, manifest, snapshot.snapshot);
         let send = async {
-            let sent = client.install_snapshot(chunks);
-            match tokio::time::timeout(self.snapshot_timeout, sent).await {
-                Ok(Ok(answer)) => {
-                    let vote = answer.into_inner().vote.unwrap_or_default();
-                    Ok(SnapshotResponse::new(codec::vote_from_wire(vote)))
-                }
-                Ok(Err(status)) => Err(StreamingError::Unreachable(unreachable(&status))),
+            match tokio::time::timeout(self.snapshot_timeout, send).await {
+                Ok(Ok(vote)) => Ok(SnapshotResponse::new(codec::vote_from_wire(vote))),
+                Ok(Err(error)) => Err(StreamingError::Unreachable(unreachable(&error))),
                 Err(elapsed) => Err(StreamingError::Unreachable(unreachable(&elapsed))),
             }
         };
@@ -231,26 +228,20 @@ impl RaftNetworkV2<TypeConfig> for Link {
         request: TransferLeaderRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<TypeConfig>, RPCError<TypeConfig>> {
-        let mut client = self.client()?;
-        let wire_request = wire::TransferRequest {
-            group: self.group,
-            target: self.target,
+        let content = Content::Transfer(wire::TransferRequest {
             from_leader: Some(codec::vote_to_wire(request.from_leader())),
             to_replica: *request.to_node_id(),
             last: request.last_log_id().map(codec::log_id_to_wire),
-        };
-        let answer = self.call(
-            RPCTypes::TransferLeader,
-            &option,
-            client.transfer_leader(wire_request),
-        );
-        use wire::transfer_response::Result as Answer;
-        Ok(match answer.await?.result {
-            Some(Answer::Refused(_)) => Err(TransferLeaderError::VoteChanged {
-                expected: *request.from_leader(),
-                actual: *request.from_leader(),
+        });
+        match self.ask(RPCTypes::TransferLeader, &option, content).await? {
+            Answer::Transfer(answer) => Ok(match answer.result {
+                Some(TransferVerdict::Refused(_)) => Err(TransferLeaderError::VoteChanged {
+                    expected: *request.from_leader(),
+                    actual: *request.from_leader(),
+                }),
+                Some(TransferVerdict::Accepted(_)) | None => Ok(()),
             }),
-            Some(Answer::Accepted(_)) | None => Ok(()),
-        })
+            other => Err(self.not_answered(other).into()),
+        }
     }
 }

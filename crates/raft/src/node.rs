@@ -1,6 +1,7 @@
 //! All groups of a node: opening, founding, the service for peers, the watchdog, the orderly stop.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,27 +11,37 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::{Config, ServerState};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tonic::Request;
+use tonic::service::InterceptorLayer;
 
 use crate::config::{RaftConfig, RaftConfigError};
-use crate::forwarding::{NodeCalls, NodeService};
+use crate::directory::Directory;
 use crate::group::{Group, GroupCore, Leadership};
 use crate::log_store::LogStore;
 use crate::machine::{GroupClock, Machine};
 use crate::maintenance;
-use crate::net::Peers;
 use crate::network::Links;
-use crate::service::{Directory, RaftService};
+use crate::pulse;
+use crate::snapshot;
 use crate::state_machine::{AnyMachine, AppliedPoint, Hosted, StateMachine};
+use crate::transport::answers::Answering;
+use crate::transport::calls::{NodeCalls, NodeService};
+use crate::transport::clocks::{Clocks, WallClock};
+use crate::transport::identity::Identity;
+use crate::transport::peers::Peers;
+use crate::transport::service::PeerService;
+use crate::transport::sessions::Sessions;
+use crate::transport::stats::TransportStats;
 use crate::types::Raft;
 
 /// How long a group whose core died rests before it is opened again: a fault that comes back at once
 /// must not spin.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often an idle connection to or from a peer is probed, and how long the probe may take: a peer
-/// that lost its power leaves no reset behind.
-pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(2);
-pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
+/// How often an idle connection from a peer is probed, and how long the probe may take: a peer that
+/// lost its power leaves no reset behind. Nobody waits on this end, so there is no hurry.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checkpoints written at once during a stop.
 const CHECKPOINTS_AT_ONCE: usize = 4;
@@ -73,6 +84,8 @@ pub struct RaftNode {
     log: Log,
     settings: RaftConfig,
     directory: Directory,
+    sessions: Sessions,
+    beats: AtomicBool,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     stop: watch::Sender<bool>,
     server: Mutex<Option<JoinHandle<()>>>,
@@ -83,7 +96,8 @@ pub struct RaftNode {
 struct Opener {
     config: Arc<Config>,
     settings: RaftConfig,
-    peers: Peers,
+    sessions: Sessions,
+    snapshots: snapshot::Sender,
     work: Work,
 }
 
@@ -93,13 +107,19 @@ impl RaftNode {
         settings: RaftConfig,
         log: Log,
         peers: Peers,
+        clock: Arc<dyn WallClock>,
         work: Work,
     ) -> Result<Self, OpenGroupError> {
         let config = settings.openraft()?;
+        let patience = settings.rpc_timeout();
+        let rate = settings.snapshot_bytes_per_second;
+        let snapshots = snapshot::Sender::new(peers.clone(), work, patience, rate);
+        let sessions = Sessions::new(peers, Clocks::new(clock), patience);
         let opener = Opener {
             config,
             settings: settings.clone(),
-            peers,
+            sessions: sessions.clone(),
+            snapshots,
             work,
         };
         let directory = Directory::default();
@@ -108,6 +128,8 @@ impl RaftNode {
             log,
             settings,
             directory,
+            sessions,
+            beats: AtomicBool::new(false),
             tasks: Mutex::default(),
             stop: watch::Sender::new(false),
             server: Mutex::default(),
@@ -137,9 +159,23 @@ impl RaftNode {
             raft,
         ));
         self.directory.insert(Arc::clone(&core));
+        self.start_pulse();
         let watch = tokio::spawn(supervise(self.opener.clone(), parts, Arc::clone(&core)));
         self.own(watch);
         Ok(Group::new(core, hosted))
+    }
+
+    /// Starts the heartbeats, with the first group.
+    fn start_pulse(&self) {
+        if !self.beats.swap(true, Ordering::Relaxed) {
+            let run = pulse::run(
+                self.directory.clone(),
+                self.sessions.clone(),
+                self.settings.heartbeat(),
+            );
+            // It goes on as long as anything is sent: what still leads during a stop is still heard.
+            self.sessions.spawn(run);
+        }
     }
 
     /// Starts the checkpoints and purges of all groups.
@@ -154,11 +190,22 @@ impl RaftNode {
 
     /// Answers other nodes on `address` until the node is stopped.
     pub async fn serve(&self, address: String, calls: Arc<dyn NodeCalls>) -> io::Result<()> {
-        let incoming = self.opener.peers.net().listen(address).await?;
+        let incoming = self.peers().net().listen(address).await?;
+        let answering = Answering {
+            directory: self.directory.clone(),
+            clocks: self.sessions.clocks().clone(),
+            patience: self.settings.rpc_timeout(),
+        };
+        let identity = self.identity().clone();
         let server = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
-            .add_service(RaftService::server(self.directory.clone()))
+            // Nothing of a request is read before its head was accepted.
+            .layer(InterceptorLayer::new(move |request: Request<()>| {
+                identity.check(request.metadata())?;
+                Ok(request)
+            }))
+            .add_service(PeerService::server(answering, self.stop.subscribe()))
             .add_service(NodeService::server(calls));
         let mut stop = self.stop.subscribe();
         let server = tokio::spawn(async move {
@@ -184,7 +231,23 @@ impl RaftNode {
 
     /// The other nodes.
     pub fn peers(&self) -> &Peers {
-        &self.opener.peers
+        self.sessions.peers()
+    }
+
+    /// Who this node is; it learns its cluster through this.
+    pub fn identity(&self) -> &Identity {
+        self.peers().identity()
+    }
+
+    /// What was sent to peers.
+    pub fn transport_stats(&self) -> TransportStats {
+        self.sessions.stats()
+    }
+
+    /// How far this node's wall clock is ahead of the median of the nodes', milliseconds; `None`
+    /// while fewer than three clocks are known.
+    pub fn clock_skew_ms(&self) -> Option<i64> {
+        self.sessions.clocks().skew_ms()
     }
 
     /// Stops all groups: a last checkpoint each, so that the next start replays nothing. Bounded: what
@@ -206,6 +269,7 @@ impl RaftNode {
             core.raft().shutdown().await.ok();
         });
         futures_util::future::join_all(shutdowns).await;
+        self.sessions.stop();
         self.stop.send_replace(true);
         let server = self
             .server
@@ -243,6 +307,8 @@ impl RaftNode {
 impl Drop for RaftNode {
     fn drop(&mut self) {
         self.abort_tasks();
+        self.sessions.stop();
+        self.stop.send_replace(true);
         if let Some(server) = self
             .server
             .get_mut()
@@ -269,11 +335,11 @@ impl Opener {
         let links = Links {
             group: parts.spec.group,
             own_replica: parts.spec.replica,
-            peers: self.peers.clone(),
+            sessions: self.sessions.clone(),
+            snapshots: self.snapshots.clone(),
             clock: Arc::clone(&parts.spec.clock),
             rpc_timeout: self.settings.rpc_timeout(),
-            snapshot_timeout: Duration::from_millis(self.settings.snapshot_timeout_ms),
-            work: self.work,
+            snapshot_timeout: self.settings.snapshot_timeout(),
         };
         let log = LogStore::new(parts.log.clone(), self.work, self.settings.append_bytes);
         let machine = StateMachine {

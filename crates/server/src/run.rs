@@ -13,10 +13,10 @@ use crate::tcp::Tcp;
 use crate::tls::{Certificate, PairFiles, TlsError};
 use hikyaku_cluster::{
     Clock, Entropy, HostLimits, Node, NodeParts, NodeSettings, StartError, SystemClock,
-    SystemEntropy,
+    SystemEntropy, ToldClock,
 };
 use hikyaku_gateway::{Access, Gateway, GatewayConfig, GatewayLimits, TcpFront, listen_tcp};
-use hikyaku_raft::{OpenGroupError, Peers, RaftNode};
+use hikyaku_raft::{Identity, OpenGroupError, Peers, RaftNode};
 use hikyaku_storage::{Catalogue, CatalogueError, Disk, Log, OpenError, RealDisk, Work};
 use rustls::ServerConfig;
 use std::future::Future;
@@ -106,8 +106,9 @@ pub async fn run(
         .iter()
         .filter(|(node, _)| *node != id)
         .cloned();
-    let peers = Peers::new(Arc::new(Tcp), addresses);
-    let raft = RaftNode::new(config.raft.clone(), log.clone(), peers, Work::Thread)?;
+    let peers = Peers::new(Arc::new(Tcp), Identity::new(id), addresses);
+    let told = Arc::new(ToldClock(Arc::clone(&clock)));
+    let raft = RaftNode::new(config.raft.clone(), log.clone(), peers, told, Work::Thread)?;
     let parts = NodeParts {
         raft: Arc::new(raft),
         clock,

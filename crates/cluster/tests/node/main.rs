@@ -11,22 +11,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hikyaku_cluster::{
-    CallError, ControlError, HandleError, HostLimits, MemoryCopy, Node, NodeParts, NodeSettings,
-    Outgoing, ReceiveRequest, Received, SystemClock, SystemEntropy,
+    CallError, Clock, ControlError, HandleError, HostLimits, MemoryCopy, Node, NodeParts,
+    NodeSettings, Outgoing, ReceiveRequest, Received, SystemClock, SystemEntropy, ToldClock,
 };
 use hikyaku_metadata::{
     Attributes, CreateQueue, CreateQueueError, PurgeQueueError, QueueRecord, SetAttributes,
     TenantId,
 };
 use hikyaku_queue::MessageId;
-use hikyaku_raft::{Peers, RaftConfig, RaftNode};
+use hikyaku_raft::{Identity, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{CrashKind, Log, LogConfig, SimDisk, Work};
 use network::Wires;
 
 async fn start(disk: &Arc<SimDisk>) -> Arc<Node> {
     let log = Log::open(Arc::clone(disk) as _, LogConfig::small(), Work::Task).expect("opens");
-    let peers = Peers::new(Arc::new(Wires::default()), []);
-    let raft = RaftNode::new(RaftConfig::default(), log, peers, Work::Task).expect("valid");
+    let peers = Peers::new(Arc::new(Wires::default()), Identity::new(7), []);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let told = Arc::new(ToldClock(Arc::clone(&clock)));
+    let raft = RaftNode::new(RaftConfig::default(), log, peers, told, Work::Task).expect("valid");
     let settings = NodeSettings {
         node: 7,
         founders: vec![(7, String::new())],
@@ -38,7 +40,7 @@ async fn start(disk: &Arc<SimDisk>) -> Arc<Node> {
     };
     let parts = NodeParts {
         raft: Arc::new(raft),
-        clock: Arc::new(SystemClock::new()),
+        clock,
         entropy: Arc::new(SystemEntropy),
         catalogue: Arc::new(MemoryCopy::default()),
     };

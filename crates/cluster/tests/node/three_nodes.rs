@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hikyaku_cluster::{
-    HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemClock, SystemEntropy,
+    Clock, HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemClock, SystemEntropy,
+    ToldClock,
 };
 use hikyaku_metadata::TenantId;
-use hikyaku_raft::{Peers, RaftConfig, RaftNode};
+use hikyaku_raft::{Identity, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{Log, LogConfig, SimDisk, Work};
 
 use super::network::Wires;
@@ -20,8 +21,14 @@ fn address(node: u64) -> String {
 async fn start(wires: &Wires, node: u64, disk: &Arc<SimDisk>) -> Arc<Node> {
     let log = Log::open(Arc::clone(disk) as _, LogConfig::small(), Work::Task).expect("opens");
     let addresses: Vec<(u64, String)> = (1..=3).map(|node| (node, address(node))).collect();
-    let peers = Peers::new(Arc::new(wires.clone()), addresses.clone());
-    let raft = RaftNode::new(RaftConfig::default(), log, peers, Work::Task).expect("valid");
+    let peers = Peers::new(
+        Arc::new(wires.clone()),
+        Identity::new(node),
+        addresses.clone(),
+    );
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let told = Arc::new(ToldClock(Arc::clone(&clock)));
+    let raft = RaftNode::new(RaftConfig::default(), log, peers, told, Work::Task).expect("valid");
     let settings = NodeSettings {
         node,
         founders: addresses,
@@ -33,7 +40,7 @@ async fn start(wires: &Wires, node: u64, disk: &Arc<SimDisk>) -> Arc<Node> {
     };
     let parts = NodeParts {
         raft: Arc::new(raft),
-        clock: Arc::new(SystemClock::new()),
+        clock,
         entropy: Arc::new(SystemEntropy),
         catalogue: Arc::new(MemoryCopy::default()),
     };

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use hikyaku_cluster::{
-    HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemClock, SystemEntropy,
+    Clock, HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemClock, SystemEntropy,
+    ToldClock,
 };
 use hikyaku_gateway::{Access, Gateway, GatewayConfig, Listener, MetricsSource};
-use hikyaku_raft::{BoxedStream, Net, Peers, RaftConfig, RaftNode};
+use hikyaku_raft::{BoxedStream, Identity, Net, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{Log, LogConfig, SimDisk, Work};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -103,8 +104,10 @@ impl Front {
     pub async fn start_as(setup: Setup) -> Self {
         let disk = Arc::new(SimDisk::new(1));
         let log = Log::open(disk, setup.log, Work::Task).unwrap();
-        let peers = Peers::new(Arc::new(NoNetwork), []);
-        let raft = RaftNode::new(RaftConfig::default(), log, peers, Work::Task).unwrap();
+        let peers = Peers::new(Arc::new(NoNetwork), Identity::new(7), []);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let told = Arc::new(ToldClock(Arc::clone(&clock)));
+        let raft = RaftNode::new(RaftConfig::default(), log, peers, told, Work::Task).unwrap();
         let settings = NodeSettings {
             node: 7,
             founders: vec![(7, String::new())],
@@ -116,7 +119,7 @@ impl Front {
         };
         let parts = NodeParts {
             raft: Arc::new(raft),
-            clock: Arc::new(SystemClock::new()),
+            clock,
             entropy: Arc::new(SystemEntropy),
             catalogue: Arc::new(MemoryCopy::default()),
         };

@@ -11,11 +11,10 @@ use futures_util::future::BoxFuture;
 use hikyaku_proto::node as wire;
 use hikyaku_proto::node::node_client::NodeClient;
 use hikyaku_proto::node::node_server::{Node as NodeRpc, NodeServer};
-use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-use crate::net::Peers;
-use crate::network::MESSAGE_BYTES_MAX;
+use super::MESSAGE_BYTES_MAX;
+use super::peers::{Introduced, Peers};
 
 /// What a node does for other nodes. Failures are part of the responses: an answer always comes.
 pub trait NodeCalls: Send + Sync + 'static {
@@ -55,7 +54,7 @@ pub enum PeerError {
 }
 
 impl Peers {
-    fn node_client(&self, node: u64) -> Result<NodeClient<Channel>, PeerError> {
+    fn node_client(&self, node: u64) -> Result<NodeClient<Introduced>, PeerError> {
         let channel = self.channel(node).ok_or(PeerError::Unknown(node))?;
         Ok(NodeClient::new(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)

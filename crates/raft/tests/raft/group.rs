@@ -10,10 +10,11 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use hikyaku_raft::{
-    BoxedStream, Group, GroupClock, GroupSpec, LiveRun, Machine, MachineError, Net, Peers,
-    ProposeError, RaftConfig, RaftNode,
+    BoxedStream, Group, GroupSpec, Identity, Net, Peers, ProposeError, RaftConfig, RaftNode,
 };
 use hikyaku_storage::{CrashKind, GroupId, Log, LogConfig, SimDisk, Work};
+
+use crate::support::{Hands, NoClock, Sum, add, add_with};
 
 struct NoNet;
 
@@ -30,66 +31,6 @@ impl Net for NoNet {
     }
 }
 
-struct NoClock;
-
-impl GroupClock for NoClock {
-    fn leader_time_ms(&self) -> u64 {
-        0
-    }
-    fn heard_leader_time(&self, _time_ms: u64) {}
-    fn believed_time_ms(&self) -> u64 {
-        0
-    }
-    fn wall_clock_ms(&self) -> u64 {
-        0
-    }
-    fn heard_follower(&self, _node: u64, _wall_clock_ms: u64, _believed_time_ms: u64) {}
-}
-
-/// Adds up the numbers it is given; dies of the first entry after its fuse was lit.
-struct Sum {
-    total: u64,
-    newest: Option<u64>,
-    fuse: Arc<AtomicBool>,
-}
-
-impl Machine for Sum {
-    type Reply = u64;
-
-    fn apply(&mut self, index: u64, head: &[u8]) -> Result<u64, MachineError> {
-        assert!(!self.fuse.swap(false, Ordering::SeqCst), "the fuse was lit");
-        let bytes = head
-            .try_into()
-            .map_err(|_| MachineError("not a number".to_owned()))?;
-        self.total += u64::from_be_bytes(bytes);
-        self.newest = Some(index);
-        Ok(self.total)
-    }
-
-    fn live_runs(&self) -> Vec<LiveRun> {
-        let run = |first_index| LiveRun {
-            first_index,
-            entries: 1,
-            ordinal: 0,
-            count: 1,
-        };
-        self.newest.map(run).into_iter().collect()
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let newest = self.newest.unwrap_or(u64::MAX);
-        [self.total.to_be_bytes(), newest.to_be_bytes()].concat()
-    }
-
-    fn restore(&mut self, state: &[u8]) -> Result<(), MachineError> {
-        let (total, newest) = state.split_at(8);
-        let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("eight bytes"));
-        self.total = number(total);
-        self.newest = Some(number(newest)).filter(|newest| *newest != u64::MAX);
-        Ok(())
-    }
-}
-
 struct OneNode {
     node: RaftNode,
     group: Group<Sum>,
@@ -99,8 +40,15 @@ struct OneNode {
 
 async fn open(disk: &Arc<SimDisk>, config: RaftConfig, storage: LogConfig) -> OneNode {
     let log = Log::open(Arc::clone(disk) as _, storage, Work::Task).expect("opens");
-    let peers = Peers::new(Arc::new(NoNet), []);
-    let node = RaftNode::new(config, log.clone(), peers, Work::Task).expect("valid");
+    let peers = Peers::new(Arc::new(NoNet), Identity::new(1), []);
+    let node = RaftNode::new(
+        config,
+        log.clone(),
+        peers,
+        Arc::new(Hands::default()),
+        Work::Task,
+    )
+    .expect("valid");
     let fuse = Arc::new(AtomicBool::new(false));
     let spec = GroupSpec {
         group: 5,
@@ -108,11 +56,7 @@ async fn open(disk: &Arc<SimDisk>, config: RaftConfig, storage: LogConfig) -> On
         clock: Arc::new(NoClock),
     };
     let burning = Arc::clone(&fuse);
-    let make = move || Sum {
-        total: 0,
-        newest: None,
-        fuse: Arc::clone(&burning),
-    };
+    let make = move || Sum::new(Arc::clone(&burning));
     let group = node.open_group(spec, make).await.expect("opens");
     group
         .found(BTreeMap::from([(1, 1)]))
@@ -130,14 +74,6 @@ async fn open(disk: &Arc<SimDisk>, config: RaftConfig, storage: LogConfig) -> On
         fuse,
         log,
     }
-}
-
-async fn add(group: &Group<Sum>, number: u64) -> Result<u64, ProposeError> {
-    let body = Bytes::from(number.to_string());
-    let submitted = group
-        .submit(number.to_be_bytes().to_vec().into(), vec![body])
-        .await?;
-    submitted.await.map(|applied| applied.reply)
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,9 +151,9 @@ async fn a_long_log_is_checkpointed_purged_and_reclaimed() {
     let mut total = 0;
     while one.log.stats().segments_freed == 0 {
         for _ in 0..50 {
-            total += 1;
+            total += 2;
             let body = vec![Bytes::from(vec![0; 4_096])];
-            let head = 1_u64.to_be_bytes().to_vec();
+            let head = 2_u64.to_be_bytes().to_vec();
             let submitted = one.group.submit(head.into(), body).await.expect("leads");
             assert_eq!(submitted.await.expect("applied").reply, total);
             sent.fetch_add(1, Ordering::Relaxed);
@@ -226,6 +162,8 @@ async fn a_long_log_is_checkpointed_purged_and_reclaimed() {
         assert!(total < 100_000, "nothing is ever reclaimed");
     }
     assert!(one.log.group(GroupId(5)).state().last_purged.is_some());
+    let body = Bytes::from(vec![0; 4_096]);
+    total = add_with(&one.group, 1, body).await.expect("applied");
     let index = one.group.watch_applied().borrow().index;
     let mut bodies = one.group.read_bodies(&[(index, 0)]).await;
     let body = bodies.remove(0).expect("the newest body is live");
