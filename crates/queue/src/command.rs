@@ -39,7 +39,7 @@ pub enum Operation {
     },
     /// Hands out visible messages.
     Receive {
-        /// How many at most: one to ten.
+        /// How many at most: one to ten. Zero hands out nothing but what the attempt did before.
         max: u8,
         /// Overrides the queue's visibility timeout for these messages, in milliseconds.
         visibility_timeout_ms: Option<u64>,
@@ -62,12 +62,15 @@ pub enum Operation {
         /// The request that received them.
         receive: RequestId,
         /// Name and receive number as delivered; a message received again since is left alone.
+        /// None: whatever the request handed out, for a caller that never heard what it was.
         deliveries: Vec<(Name, u32)>,
     },
     /// Brings a queue's configuration; an older version than the one held changes nothing.
     PutDescriptor(Descriptor),
     /// Drops a bounded number of things that have outlived their time.
     Housekeep,
+    /// Asks whether the slice is empty, with everything applied that was committed before.
+    AskEmpty,
 }
 
 /// What the machine knows of a message sent.
@@ -185,6 +188,7 @@ impl Operation {
                 writer.blob(&descriptor.encode());
             }
             Self::Housekeep => writer.byte(7),
+            Self::AskEmpty => writer.byte(8),
         }
     }
 
@@ -210,6 +214,7 @@ impl Operation {
             },
             6 => Self::PutDescriptor(Descriptor::decode(reader.blob("descriptor")?)?),
             7 => Self::Housekeep,
+            8 => Self::AskEmpty,
             other => return Err(DecodeError::UnknownTag("operation", other)),
         })
     }

@@ -6,7 +6,12 @@
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::{PartitionId, QueueId};
 
+/// What a descriptor without draining partitions is written as; such ones stay readable to releases
+/// that know no others.
 const VERSION: u8 = 1;
+
+/// With the draining partitions at the end.
+const DRAINING_VERSION: u8 = 2;
 
 /// One version of the machine's configuration of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +34,11 @@ pub struct Descriptor {
     pub purge_epoch: u64,
     /// How many messages may be in flight per slice at one time.
     pub in_flight_limit: u32,
-    /// The partitions the queue uses.
+    /// The partitions the queue uses: each takes sends, and receives visit them all.
     pub spread: Vec<PartitionId>,
+    /// Partitions that left the spread and may still hold messages: they take no sends, and receives
+    /// visit them until they are empty.
+    pub draining: Vec<PartitionId>,
 }
 
 /// Whether a queue exists.
@@ -64,17 +72,33 @@ pub enum DeduplicationScope {
 }
 
 impl Descriptor {
-    /// The persisted and shipped form, version 1.
+    /// Every partition that may hold messages of the queue: the spread, then the draining ones.
+    pub fn visited(&self) -> impl Iterator<Item = PartitionId> {
+        self.spread.iter().chain(&self.draining).copied()
+    }
+
+    /// The persisted and shipped form: version 1, or 2 while partitions are draining.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::versioned(VERSION);
+        if self.draining.is_empty() {
+            let mut writer = Writer::versioned(VERSION);
+            self.write(&mut writer);
+            return writer.finish();
+        }
+        let mut writer = Writer::versioned(DRAINING_VERSION);
         self.write(&mut writer);
+        write_partitions(&mut writer, &self.draining);
         writer.finish()
     }
 
     /// Reads what [`Descriptor::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::versioned(bytes, VERSION)?;
-        let descriptor = Self::read(&mut reader)?;
+        let draining = bytes.first() == Some(&DRAINING_VERSION);
+        let version = if draining { DRAINING_VERSION } else { VERSION };
+        let mut reader = Reader::versioned(bytes, version)?;
+        let mut descriptor = Self::read(&mut reader)?;
+        if draining {
+            descriptor.draining = reader.list("draining", Reader::partition)?;
+        }
         reader.finish()?;
         Ok(descriptor)
     }
@@ -100,10 +124,7 @@ impl Descriptor {
         writer.number(self.retention_ms);
         writer.number(self.purge_epoch);
         writer.number(u64::from(self.in_flight_limit));
-        writer.length(self.spread.len());
-        for partition in &self.spread {
-            writer.partition(*partition);
-        }
+        write_partitions(writer, &self.spread);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -131,6 +152,14 @@ impl Descriptor {
             purge_epoch: reader.number("purge epoch")?,
             in_flight_limit: reader.small("in-flight limit")?,
             spread: reader.list("spread", Reader::partition)?,
+            draining: Vec::new(),
         })
+    }
+}
+
+fn write_partitions(writer: &mut Writer, partitions: &[PartitionId]) {
+    writer.length(partitions.len());
+    for partition in partitions {
+        writer.partition(*partition);
     }
 }

@@ -71,6 +71,9 @@ pub(crate) fn apply(
             receive,
             deliveries,
         } => return_unread::apply(slice, requests, site, *receive, deliveries),
+        Operation::AskEmpty => Reply::Emptiness {
+            empty: slice.is_empty(),
+        },
         Operation::PutDescriptor(_) | Operation::Housekeep => return None,
     })
 }

@@ -389,7 +389,7 @@ fn repeated_receive(slice: &Slice, operation: &Operation, now: u64) -> Option<Re
 fn has_taken_effect(reply: &Reply) -> bool {
     match reply {
         Reply::Received(deliveries) => !deliveries.is_empty(),
-        Reply::OverInFlightLimit => false,
+        Reply::OverInFlightLimit | Reply::TakesNoSends | Reply::Emptiness { .. } => false,
         _ => true,
     }
 }

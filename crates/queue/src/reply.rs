@@ -54,6 +54,13 @@ pub enum Reply {
     },
     /// A standard slice has as many messages in flight as it may: no effect.
     OverInFlightLimit,
+    /// The partition is not, or no longer, in the queue's spread: no effect. Send elsewhere.
+    TakesNoSends,
+    /// Whether the slice holds no message.
+    Emptiness {
+        /// It holds none.
+        empty: bool,
+    },
 }
 
 /// A message accepted.
@@ -173,6 +180,11 @@ impl Reply {
                 writer.optional_number(*have);
             }
             Self::OverInFlightLimit => writer.byte(11),
+            Self::TakesNoSends => writer.byte(12),
+            Self::Emptiness { empty } => {
+                writer.byte(13);
+                writer.flag(*empty);
+            }
         }
     }
 
@@ -191,6 +203,10 @@ impl Reply {
                 have: reader.optional_number("version held")?,
             },
             11 => Self::OverInFlightLimit,
+            12 => Self::TakesNoSends,
+            13 => Self::Emptiness {
+                empty: reader.flag("empty")?,
+            },
             other => return Err(DecodeError::UnknownTag("reply", other)),
         })
     }

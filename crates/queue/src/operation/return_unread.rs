@@ -6,6 +6,9 @@
 //! same messages, and so has a repeated receive attempt; then nothing is taken back, and the messages
 //! return after their visibility timeout.
 //!
+//! A router that gave up on a receive before its answer came does not know what was handed out; it
+//! names no deliveries, and all of them are taken back.
+//!
 //! Each delivery goes by its receive number, which no later one shares. With the answer gone, a
 //! second return finds nothing. The receive attempt stays, but its messages are not held as it left
 //! them, so it is never repeated.
@@ -29,7 +32,10 @@ pub(super) fn apply(
     let unread: Vec<Delivery> = given
         .into_iter()
         .filter(|given| site.name(&given.receipt).is_some())
-        .filter(|given| deliveries.contains(&(given.name, given.receipt.receive_number)))
+        .filter(|given| {
+            deliveries.is_empty()
+                || deliveries.contains(&(given.name, given.receipt.receive_number))
+        })
         .collect();
     if unread.is_empty() {
         return Reply::Returned;

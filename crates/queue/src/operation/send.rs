@@ -1,4 +1,7 @@
 //! Send: adds messages in order, each judged alone.
+//!
+//! A partition outside the queue's spread takes none: receives may have stopped visiting it, and what
+//! it took would never be seen.
 
 use super::Site;
 use crate::command::SendMessage;
@@ -9,6 +12,9 @@ use crate::reply::{Reply, SendError, Sent};
 use crate::slice::{Messages, Slice};
 
 pub(super) fn apply(slice: &mut Slice, site: &Site, messages: &[SendMessage]) -> Reply {
+    if !slice.descriptor.spread.contains(&site.partition) {
+        return Reply::TakesNoSends;
+    }
     let queue_delay_ms = slice.descriptor.delay_ms;
     let results = (site.first_ordinal..)
         .zip(messages)

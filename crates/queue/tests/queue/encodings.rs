@@ -43,6 +43,7 @@ fn fifo_descriptor() -> Descriptor {
         purge_epoch: 1,
         in_flight_limit: 120_000,
         spread: vec![PartitionId(3), PartitionId(200)],
+        draining: vec![],
     }
 }
 
@@ -84,6 +85,7 @@ fn operations() -> Vec<Operation> {
         },
         Operation::PutDescriptor(fifo_descriptor()),
         Operation::Housekeep,
+        Operation::AskEmpty,
     ]
 }
 
@@ -141,6 +143,8 @@ fn replies() -> Vec<Reply> {
         Reply::QueueGone,
         Reply::DescriptorNeeded { have: Some(300) },
         Reply::OverInFlightLimit,
+        Reply::TakesNoSends,
+        Reply::Emptiness { empty: true },
     ]
 }
 
@@ -152,6 +156,20 @@ fn descriptors_are_pinned() {
         "01ac02020103b0ea010080e0e5a40101c0a9070203c801"
     );
     assert_eq!(Descriptor::decode(&bytes), Ok(fifo_descriptor()));
+}
+
+#[test]
+fn descriptors_with_draining_partitions_are_pinned() {
+    let draining = Descriptor {
+        draining: vec![PartitionId(4)],
+        ..fifo_descriptor()
+    };
+    let bytes = draining.encode();
+    assert_eq!(
+        hex(&bytes),
+        "02ac02020103b0ea010080e0e5a40101c0a9070203c8010104"
+    );
+    assert_eq!(Descriptor::decode(&bytes), Ok(draining));
 }
 
 #[test]
@@ -316,7 +334,7 @@ const HEAD: &str = "\
     00000000000000000102a0ec96ffbc31ac02020101ababababababababababababababababe80701\
     882701016700";
 
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 8] = [
     "0100000000000000000000000000000102a0ec96ffbc31ac02020101abababababababababababab\
      ababababe80701882701016700",
     "0100000000000000000000000000000102a0ec96ffbc31ac0202020a0100010161",
@@ -329,9 +347,10 @@ const COMMANDS: [&str; 7] = [
     "0100000000000000000000000000000102a0ec96ffbc31ac0202061701ac02020103b0ea010080e0\
      e5a40101c0a9070203c801",
     "0100000000000000000000000000000102a0ec96ffbc31ac020207",
+    "0100000000000000000000000000000102a0ec96ffbc31ac020208",
 ];
 
-const REPLIES: [&str; 11] = [
+const REPLIES: [&str; 13] = [
     "01010400cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd0180808080808080801001010203",
     "010201f0a204050180d095ffbc31b0ba97ffbc310003ac02f0a204050280d095ffbc31b0ba97ffbc\
      31",
@@ -344,6 +363,8 @@ const REPLIES: [&str; 11] = [
     "0109",
     "010a01ac02",
     "010b",
+    "010c",
+    "010d01",
 ];
 
 const CHECKPOINT: &str = "\

@@ -288,3 +288,16 @@ fn the_in_flight_limit_answers_nothing() {
     assert_eq!(queue.receive(1, 10).len(), 1);
     assert!(queue.receive(1, 10).is_empty());
 }
+
+#[test]
+fn a_receive_of_nothing_hands_out_only_what_its_attempt_did() {
+    let mut queue = Queue::fifo();
+    queue.send_to(0, "a", "a1");
+    queue.send_to(0, "b", "b1");
+    assert!(queue.receive_with(1, 0, None, Some("try")).is_empty());
+    let first = queue.receive_with(2, 1, None, Some("try"));
+    let again = queue.receive_with(3, 0, None, Some("try"));
+    assert_eq!(queue.texts(&again), queue.texts(&first));
+    assert_eq!(again[0].receipt, first[0].receipt);
+    assert!(queue.receive_with(4, 0, None, Some("other")).is_empty());
+}

@@ -151,7 +151,12 @@ impl Model {
             } => self.return_unread(command.queue, *receive, deliveries),
             operation => queue.operate(now, name, operation),
         };
-        if reply != Reply::Received(vec![]) && reply != Reply::OverInFlightLimit {
+        let without_effect = match &reply {
+            Reply::Received(deliveries) => deliveries.is_empty(),
+            Reply::OverInFlightLimit | Reply::TakesNoSends | Reply::Emptiness { .. } => true,
+            _ => false,
+        };
+        if !without_effect {
             self.answered.push(Answered {
                 id: command.request_id,
                 not_after: command.not_after,
@@ -175,7 +180,8 @@ impl Model {
         let shared = received.iter().any(|delivery| times(grant(delivery)) > 1);
         let is_named = |delivery: &&Delivery| {
             let number = delivery.receipt.receive_number;
-            delivery.receipt.queue == id && named.contains(&(delivery.name, number))
+            let named = named.is_empty() || named.contains(&(delivery.name, number));
+            delivery.receipt.queue == id && named
         };
         let unread: Vec<&Delivery> = received.iter().filter(is_named).collect();
         if shared || unread.is_empty() {

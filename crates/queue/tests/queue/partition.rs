@@ -78,7 +78,7 @@ fn a_retry_at_the_last_moment_is_still_a_retry() {
 
 #[test]
 fn asks_for_a_descriptor_it_lacks_and_then_takes_the_retry() {
-    let mut partition = Partition::new(PartitionId(1));
+    let mut partition = Partition::new(PartitionId(3));
     let send = Command {
         request_id: RequestId(1),
         not_after: 100,
@@ -285,4 +285,42 @@ fn refused_bytes_change_nothing() {
     let before = queue.partition.encode();
     assert!(queue.partition.apply_entry(99, &[9, 9, 9]).is_err());
     assert_eq!(queue.partition.encode(), before);
+}
+
+#[test]
+fn a_partition_outside_the_spread_takes_no_sends_and_still_hands_out() {
+    let mut queue = Queue::standard();
+    queue.send(0, &["one"]);
+    queue.put(1, |descriptor| {
+        descriptor.draining = std::mem::replace(&mut descriptor.spread, vec![PartitionId(9)]);
+    });
+    let refused = queue.send_messages(2, vec![message("two")]);
+    assert_eq!(refused, Reply::TakesNoSends);
+    let ask = Operation::AskEmpty;
+    assert_eq!(
+        queue.apply(3, ask.clone()),
+        Reply::Emptiness { empty: false }
+    );
+    let received = queue.receive(4, 10);
+    assert_eq!(queue.texts(&received), ["one"]);
+    assert_eq!(
+        queue.apply(5, ask.clone()),
+        Reply::Emptiness { empty: false },
+        "what is in flight may come back"
+    );
+    queue.delete(6, received[0].receipt).unwrap();
+    assert_eq!(queue.apply(7, ask), Reply::Emptiness { empty: true });
+}
+
+#[test]
+fn a_refused_send_may_be_tried_again_when_the_partition_is_back() {
+    let mut queue = Queue::standard();
+    queue.put(0, |descriptor| descriptor.spread = vec![PartitionId(9)]);
+    let send = queue.command(Operation::Send {
+        messages: vec![message("one")],
+    });
+    assert_eq!(queue.apply_command(1, send.clone()), Reply::TakesNoSends);
+    queue.put(2, |descriptor| descriptor.spread = vec![PartitionId(3)]);
+    assert!(matches!(queue.apply_command(3, send), Reply::Sent(_)));
+    assert_eq!(queue.counts(4), (1, 0, 0));
 }

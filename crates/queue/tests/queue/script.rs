@@ -11,6 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
+use crate::model::PARTITION;
 use crate::support::{FIFO, HOUR, MINUTE, SECOND, descriptor};
 
 pub const QUEUES: [QueueId; 4] = [QueueId(1), QueueId(2), QueueId(3), QueueId(4)];
@@ -34,6 +35,7 @@ pub enum Step {
     Configure(Setting),
     OldDescriptor,
     Housekeep,
+    AskEmpty,
     Retry(Index),
 }
 
@@ -52,6 +54,8 @@ pub enum Setting {
     Limit(u32),
     Purge,
     Delete,
+    /// The partition leaves the spread, or comes back.
+    Leave,
 }
 
 /// One command: on which queue, whether it comes too late, and the step.
@@ -90,6 +94,7 @@ fn setting() -> impl Strategy<Value = Setting> {
         1 => select(vec![0, 3, 120_000]).prop_map(Setting::Limit),
         1 => Just(Setting::Purge),
         1 => Just(Setting::Delete),
+        1 => Just(Setting::Leave),
     ]
 }
 
@@ -98,7 +103,7 @@ fn step() -> impl Strategy<Value = Step> {
     let change = select(vec![0, 0, SECOND, MINUTE, 12 * HOUR]);
     prop_oneof![
         8 => vec(sending(), 1..5).prop_map(Step::Send),
-        8 => (1u8..=10, timeout, prop::option::weighted(0.6, 0u8..2))
+        8 => (0u8..=10, timeout, prop::option::weighted(0.6, 0u8..2))
             .prop_map(|(max, timeout, attempt)| Step::Receive { max, timeout, attempt }),
         4 => vec(any::<Index>(), 1..4).prop_map(Step::Delete),
         4 => vec((any::<Index>(), change), 1..4).prop_map(Step::Change),
@@ -107,6 +112,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => setting().prop_map(Step::Configure),
         1 => Just(Step::OldDescriptor),
         2 => Just(Step::Housekeep),
+        1 => Just(Step::AskEmpty),
         4 => any::<Index>().prop_map(Step::Retry),
     ]
 }
@@ -229,6 +235,7 @@ impl Script {
                 })
             }
             Step::Housekeep => Operation::Housekeep,
+            Step::AskEmpty => Operation::AskEmpty,
         };
         self.requests += 1;
         let command = Command {
@@ -307,6 +314,16 @@ impl Script {
             // Only the fourth queue is ever deleted: the others shall have long lives.
             Setting::Delete if act.queue == QUEUES[3] => descriptor.state = QueueState::Deleted,
             Setting::Delete => descriptor.spread.push(PartitionId(9)),
+            Setting::Leave if descriptor.draining.is_empty() => {
+                descriptor
+                    .spread
+                    .retain(|partition| *partition != PARTITION);
+                descriptor.draining.push(PARTITION);
+            }
+            Setting::Leave => {
+                descriptor.draining.clear();
+                descriptor.spread.push(PARTITION);
+            }
         }
         descriptor.clone()
     }

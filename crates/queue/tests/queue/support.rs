@@ -27,6 +27,7 @@ pub fn descriptor(id: QueueId, kind: QueueKind) -> Descriptor {
         purge_epoch: 0,
         in_flight_limit: 120_000,
         spread: vec![PartitionId(3)],
+        draining: vec![],
     }
 }
 

@@ -277,3 +277,15 @@ fn what_a_repeated_receive_attempt_shares_is_not_taken_back() {
         assert_eq!(queue.delete(3, given[1 - returned][0].receipt), Ok(()));
     }
 }
+
+#[test]
+fn a_caller_that_never_heard_the_answer_gives_everything_back() {
+    let mut queue = Queue::standard();
+    queue.send(0, &["one", "two"]);
+    let receive = queue.receive_command(None);
+    assert_eq!(queue.receive_as(1, &receive).len(), 2);
+    queue.return_unread(2, &receive, &[]);
+    assert_eq!(queue.counts(2), (2, 0, 0));
+    let again = queue.receive(3, 10);
+    assert!(again.iter().all(|delivery| delivery.receive_count == 1));
+}

@@ -15,6 +15,9 @@ fn sequence(name: Name) -> u64 {
 impl Queue {
     pub(super) fn operate(&mut self, now: u64, first: Name, operation: &Operation) -> Reply {
         match operation {
+            Operation::Send { .. } if !self.descriptor.spread.contains(&PARTITION) => {
+                Reply::TakesNoSends
+            }
             Operation::Send { messages } => {
                 let named = (first.ordinal..).zip(messages);
                 let sent = named.map(|(ordinal, message)| {
@@ -50,6 +53,9 @@ impl Queue {
                     .map(|change| self.change(now, change))
                     .collect(),
             ),
+            Operation::AskEmpty => Reply::Emptiness {
+                empty: self.is_empty(),
+            },
             Operation::ReturnUnread { .. } | Operation::PutDescriptor(_) | Operation::Housekeep => {
                 panic!("not a queue's")
             }
