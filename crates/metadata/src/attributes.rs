@@ -40,12 +40,17 @@ pub struct Attributes {
     pub kms_data_key_reuse_seconds: Option<u32>,
     /// See [`Settings::sqs_managed_sse`].
     pub sqs_managed_sse: Option<bool>,
+    /// See [`Settings::spread_width`]; standard only.
+    pub spread_width: Option<u32>,
 }
 
 /// An attribute by SQS's name; the numbers are persisted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-#[expect(missing_docs, reason = "each is the SQS attribute of the same name")]
+#[expect(
+    missing_docs,
+    reason = "each is the SQS attribute of the same name, but for our own, whose names have a dot"
+)]
 pub enum AttributeName {
     VisibilityTimeout = 1,
     DelaySeconds = 2,
@@ -62,6 +67,7 @@ pub enum AttributeName {
     KmsDataKeyReusePeriodSeconds = 13,
     SqsManagedSseEnabled = 14,
     FifoQueue = 15,
+    Spread = 16,
 }
 
 /// Why attributes do not go with the queue, or with each other.
@@ -70,6 +76,9 @@ pub enum AttributeError {
     /// A FIFO attribute was given for a standard queue.
     #[error("attribute {0} is for FIFO queues only")]
     FifoOnly(AttributeName),
+    /// An attribute of standard queues was given for a FIFO queue.
+    #[error("attribute {0} is for standard queues only")]
+    StandardOnly(AttributeName),
     /// A KMS key and SSE-SQS were asked for in one request.
     #[error("a queue is encrypted by a KMS key or by SSE-SQS, not by both")]
     TwoEncryptions,
@@ -80,7 +89,7 @@ pub enum AttributeError {
 
 impl AttributeName {
     /// Every attribute, in the order of its number.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::VisibilityTimeout,
         Self::DelaySeconds,
         Self::MessageRetentionPeriod,
@@ -96,6 +105,7 @@ impl AttributeName {
         Self::KmsDataKeyReusePeriodSeconds,
         Self::SqsManagedSseEnabled,
         Self::FifoQueue,
+        Self::Spread,
     ];
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -106,9 +116,12 @@ impl AttributeName {
 }
 
 impl fmt::Display for AttributeName {
-    /// Writes the name as SQS spells it.
+    /// Writes the name as clients do.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, formatter)
+        match self {
+            Self::Spread => formatter.write_str("Hikyaku.Spread"),
+            sqs => fmt::Debug::fmt(sqs, formatter),
+        }
     }
 }
 
@@ -117,6 +130,9 @@ impl Attributes {
     pub(crate) fn check(&self, fifo: bool, current: &Settings) -> Result<(), AttributeError> {
         if !fifo && let Some(name) = self.first_fifo_attribute() {
             return Err(AttributeError::FifoOnly(name));
+        }
+        if fifo && self.spread_width.is_some() {
+            return Err(AttributeError::StandardOnly(AttributeName::Spread));
         }
         let kms = self
             .kms_master_key_id
@@ -149,7 +165,7 @@ impl Attributes {
         }
     }
 
-    /// Sets the given ones. The caller has checked them.
+    /// Sets the given ones. The caller has checked them, and spreads the queue as its settings say.
     pub(crate) fn apply(&self, settings: &mut Settings, descriptor: &mut Descriptor) {
         set(
             &mut descriptor.visibility_timeout_ms,
@@ -181,6 +197,7 @@ impl Attributes {
             &mut settings.kms_data_key_reuse_seconds,
             &self.kms_data_key_reuse_seconds,
         );
+        set(&mut settings.spread_width, &self.spread_width);
         self.apply_encryption(settings);
     }
 
@@ -269,6 +286,10 @@ impl Attributes {
                 Name::SqsManagedSseEnabled,
                 differs(&self.sqs_managed_sse, &settings.sqs_managed_sse),
             ),
+            (
+                Name::Spread,
+                differs(&self.spread_width, &settings.spread_width),
+            ),
         ];
         differences
             .into_iter()
@@ -352,6 +373,7 @@ impl Attributes {
         given.put(Name::SqsManagedSseEnabled, &self.sqs_managed_sse, |w, v| {
             w.flag(*v)
         });
+        given.put(Name::Spread, &self.spread_width, |w, v| w.u32(*v));
         writer.u8(given.count);
         writer.raw(&given.values.finish());
     }
@@ -390,6 +412,7 @@ impl Attributes {
                 AttributeName::SqsManagedSseEnabled => {
                     given.sqs_managed_sse = Some(reader.flag()?);
                 }
+                AttributeName::Spread => given.spread_width = Some(reader.u32()?),
                 name @ AttributeName::FifoQueue => {
                     return Err(unknown("attribute that can be set", name as u8));
                 }
@@ -430,6 +453,10 @@ impl AttributeError {
             }
             Self::TwoEncryptions => writer.u8(2),
             Self::ThroughputLimitNeedsMessageGroupScope => writer.u8(3),
+            Self::StandardOnly(name) => {
+                writer.u8(4);
+                writer.u8(name as u8);
+            }
         }
     }
 
@@ -438,6 +465,7 @@ impl AttributeError {
             1 => Ok(Self::FifoOnly(AttributeName::read(reader)?)),
             2 => Ok(Self::TwoEncryptions),
             3 => Ok(Self::ThroughputLimitNeedsMessageGroupScope),
+            4 => Ok(Self::StandardOnly(AttributeName::read(reader)?)),
             kind => Err(unknown("attribute error", kind)),
         }
     }

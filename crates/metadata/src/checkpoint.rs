@@ -8,7 +8,7 @@ use crate::machine::{DeletedQueue, Metadata, Removal};
 use crate::record::QueueRecord;
 use crate::requests::Requests;
 
-const CHECKPOINT_VERSION: u8 = 1;
+const CHECKPOINT_VERSION: u8 = 2;
 
 impl Metadata {
     /// Writes the state in its versioned form; equal states give equal bytes.
@@ -32,7 +32,7 @@ impl Metadata {
 
     /// Reads what [`Metadata::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::versioned(bytes, CHECKPOINT_VERSION)?;
+        let (mut reader, version) = Reader::up_to(bytes, CHECKPOINT_VERSION)?;
         let mut metadata = Self::new();
         metadata.now = reader.u64()?;
         metadata.applied = reader.u64()?;
@@ -41,7 +41,7 @@ impl Metadata {
         metadata.read_cluster(&mut reader)?;
         metadata.settings = ClusterSettings::read(&mut reader)?;
         for _ in 0..reader.count()? {
-            metadata.restore(QueueRecord::read(&mut reader)?)?;
+            metadata.restore(QueueRecord::read(&mut reader, version)?)?;
         }
         metadata.read_removed(&mut reader)?;
         metadata.read_pending(&mut reader)?;

@@ -147,6 +147,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Starts behind the version byte, which must be from 1 to `newest`, and tells it.
+    pub(crate) fn up_to(bytes: &'a [u8], newest: u8) -> Result<(Self, u8), DecodeError> {
+        let mut reader = Self(bytes);
+        match reader.u8()? {
+            found if (1..=newest).contains(&found) => Ok((reader, found)),
+            found => Err(DecodeError::UnknownVersion(found)),
+        }
+    }
+
     /// Ends the reading: nothing may be left.
     pub(crate) fn finish(self) -> Result<(), DecodeError> {
         match self.0.len() {

@@ -40,13 +40,17 @@ pub use command::delete_queue::{DeleteQueue, DeleteQueueError};
 pub use command::descriptor_delivered::DescriptorDelivered;
 pub use command::found::{Found, FoundError};
 pub use command::housekeep::HOUSEKEEP_LIMIT;
+pub use command::partition_emptied::PartitionEmptied;
 pub use command::purge_queue::{PURGE_INTERVAL_MS, PurgeQueue, PurgeQueueError};
 pub use command::set_attributes::{SetAttributes, SetAttributesError};
 pub use command::tag_queue::{TAGS_MAX, TagQueue, TagQueueError};
 pub use command::untag_queue::{UntagQueue, UntagQueueError};
 pub use entry::{Envelope, decode_entry, encode_entry};
 pub use machine::{Metadata, Outcome, REMOVAL_MEMORY_MS};
-pub use placement::home_partition;
+pub use placement::{
+    FIFO_SPREAD, MESSAGE_GROUP_SLOTS, SPREAD_MAX, home_partition, message_group_partition,
+    message_group_slot, spread,
+};
 pub use record::{FifoThroughputLimit, IN_FLIGHT_LIMIT, QueueRecord, Settings};
 pub use reply::Reply;
 pub use tenant::{InvalidTenantId, TenantId};

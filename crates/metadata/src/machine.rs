@@ -187,6 +187,13 @@ impl Metadata {
         self.cluster.as_ref()
     }
 
+    /// How many partitions there are; none before the cluster is founded.
+    pub(crate) fn partitions(&self) -> u32 {
+        self.cluster
+            .as_ref()
+            .map_or(0, |cluster| cluster.partitions)
+    }
+
     /// What an operator set for the whole cluster.
     pub fn settings(&self) -> ClusterSettings {
         self.settings
@@ -384,9 +391,11 @@ impl Metadata {
 
     fn deliver(&mut self, descriptor: &Descriptor, held_version: u64) {
         let partitions = self.pending.entry(descriptor.id).or_default();
-        for partition in &descriptor.spread {
-            partitions.entry(*partition).or_insert(held_version);
+        for partition in descriptor.visited() {
+            partitions.entry(partition).or_insert(held_version);
         }
+        // One that was found empty after it left holds nothing, and takes nothing.
+        partitions.retain(|partition, _| descriptor.visited().any(|it| it == *partition));
     }
 
     pub(crate) fn confirm(&mut self, queue: QueueId, version: u64, partition: PartitionId) {

@@ -1,25 +1,105 @@
-//! Where a new queue lives: rendezvous hashing of its id over the partitions.
+//! Where a queue lives: rendezvous hashing of its id over the partitions, and of its message groups
+//! over its spread.
 //!
-//! Every replica must choose alike, in every release: the hash is written out here, its values are
-//! pinned by a test, and it must never change. Each partition scores
-//! `mix(mix(queue + 1) xor mix(partition + 2^32))`; the highest score wins. `mix` is the finalizer
-//! of SplitMix64 (Steele, Lea and Flood, 2014).
+//! Every replica and every router must choose alike, in every release: the hashes are written out
+//! here, their values are pinned by tests, and they must never change. Each partition scores
+//! `mix(mix(key + 1) xor mix(partition + 2^32))` and the highest score wins; a spread of several
+//! partitions is the highest scores in their order, so a wider one begins with the narrower. `mix` is
+//! the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+//!
+//! A message group falls into one of [`MESSAGE_GROUP_SLOTS`] slots by `mix(FNV-1a(group))`; a slot's
+//! key is the queue's and its own number mixed, so that groups of the same name do not meet on one
+//! partition in every queue. Where a slot lies depends on the set of partitions, not on their order.
 
-use hikyaku_queue::{PartitionId, QueueId};
+use hikyaku_queue::{DeduplicationScope, Descriptor, PartitionId, QueueId, QueueKind};
+
+/// Partitions that a standard queue may use at most: a receive may have to ask each of them.
+pub const SPREAD_MAX: u32 = 32;
+
+/// Partitions of a new FIFO queue with the deduplication scope `messageGroup`, where the cluster has
+/// as many. The set is fixed at creation, so it is chosen wide: 16 partitions take what AWS's high
+/// throughput mode takes. Not wider, because every waiting receive costs a place at each of them.
+pub const FIFO_SPREAD: u32 = 16;
+
+/// Slots into which message groups fall: the unit in which groups can ever move.
+pub const MESSAGE_GROUP_SLOTS: u16 = 1_024;
+
+/// Chooses the `width` partitions of a queue among `partitions`, numbered from zero; the first is its
+/// home. There are fewer when the cluster has fewer.
+///
+/// # Panics
+/// When there is no partition; a founded cluster has at least one.
+pub fn spread(queue: QueueId, partitions: u32, width: u32) -> Vec<PartitionId> {
+    assert!(
+        partitions > 0,
+        "a founded cluster has at least one partition"
+    );
+    let key = mix(queue.0.wrapping_add(1));
+    let mut ranked: Vec<u32> = (0..partitions).collect();
+    ranked.sort_unstable_by_key(|&partition| std::cmp::Reverse(score(key, partition)));
+    ranked.truncate(width.max(1) as usize);
+    ranked.into_iter().map(PartitionId).collect()
+}
 
 /// Chooses the home of a queue among `partitions` partitions, numbered from zero.
 ///
 /// # Panics
 /// When there is no partition; a founded cluster has at least one.
 pub fn home_partition(queue: QueueId, partitions: u32) -> PartitionId {
-    let home = (0..partitions).max_by_key(|&partition| score(queue, partition));
-    PartitionId(home.expect("a founded cluster has at least one partition"))
+    spread(queue, partitions, 1)[0]
 }
 
-fn score(queue: QueueId, partition: u32) -> (u64, u32) {
-    let queue = mix(queue.0.wrapping_add(1));
+/// How many partitions a queue of this kind begins on, where the cluster has as many. `asked` is what
+/// the owner of a standard queue wishes, zero for no wish.
+pub(crate) fn first_width(kind: QueueKind, asked: u32) -> u32 {
+    match kind {
+        QueueKind::Standard => asked.clamp(1, SPREAD_MAX),
+        QueueKind::Fifo {
+            dedup_scope: DeduplicationScope::Queue,
+        } => 1,
+        QueueKind::Fifo {
+            dedup_scope: DeduplicationScope::MessageGroup,
+        } => FIFO_SPREAD,
+    }
+}
+
+/// Gives a queue the spread of this width. What leaves the spread drains, and what comes back does
+/// not any more.
+pub(crate) fn respread(descriptor: &mut Descriptor, partitions: u32, width: u32) {
+    let spread = spread(descriptor.id, partitions, width);
+    let left = descriptor.visited().filter(|it| !spread.contains(it));
+    descriptor.draining = left.collect();
+    descriptor.spread = spread;
+}
+
+/// The slot of a message group.
+pub fn message_group_slot(message_group: &str) -> u16 {
+    let fnv = message_group
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    (mix(fnv) % u64::from(MESSAGE_GROUP_SLOTS)) as u16
+}
+
+/// The partition that has a message group of a queue spread over `spread`.
+///
+/// # Panics
+/// When the spread is empty; a queue has at least one partition.
+pub fn message_group_partition(
+    queue: QueueId,
+    spread: &[PartitionId],
+    message_group: &str,
+) -> PartitionId {
+    let slot = u64::from(message_group_slot(message_group));
+    let key = mix(mix(queue.0.wrapping_add(1)) ^ mix(slot + (1 << 33)));
+    let best = spread.iter().max_by_key(|it| score(key, it.0));
+    *best.expect("a queue has at least one partition")
+}
+
+fn score(key: u64, partition: u32) -> (u64, u32) {
     let partition_seed = mix(u64::from(partition) + (1 << 32));
-    (mix(queue ^ partition_seed), partition)
+    (mix(key ^ partition_seed), partition)
 }
 
 fn mix(value: u64) -> u64 {
@@ -30,49 +110,4 @@ fn mix(value: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{home_partition, mix};
-    use hikyaku_queue::{PartitionId, QueueId};
-
-    #[test]
-    fn mix_is_splitmix64() {
-        // The first output of the published generator for seeds 0 and 1234567.
-        assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
-        assert_eq!(mix(1_234_567), 6_457_827_717_110_365_317);
-    }
-
-    #[test]
-    fn homes_never_change() {
-        let homes: Vec<u32> = (1..=16)
-            .map(|id| home_partition(QueueId(id), 32).0)
-            .collect();
-        assert_eq!(
-            homes,
-            [12, 26, 23, 25, 30, 18, 14, 28, 31, 17, 13, 6, 18, 15, 10, 8]
-        );
-        assert_eq!(home_partition(QueueId(u64::MAX), 1), PartitionId(0));
-    }
-
-    #[test]
-    fn homes_are_even() {
-        let mut queues = [0_u32; 32];
-        for id in 0..32_000 {
-            queues[home_partition(QueueId(id), 32).0 as usize] += 1;
-        }
-        assert!(
-            queues.iter().all(|count| (850..1150).contains(count)),
-            "{queues:?}"
-        );
-    }
-
-    #[test]
-    fn more_partitions_move_few_queues() {
-        let moved = (0..1000)
-            .filter(|&id| home_partition(QueueId(id), 8) != home_partition(QueueId(id), 9))
-            .count();
-        assert!(
-            moved < 180,
-            "{moved} of 1000 queues moved to make room for a ninth partition"
-        );
-    }
-}
+mod tests;

@@ -70,6 +70,8 @@ pub struct Settings {
     pub kms_data_key_reuse_seconds: u32,
     /// Whether encryption with keys of the service's own is reported.
     pub sqs_managed_sse: bool,
+    /// How many partitions the owner of a standard queue wishes; zero leaves it to the cluster.
+    pub spread_width: u32,
 }
 
 impl Default for Settings {
@@ -87,12 +89,16 @@ impl Default for Settings {
             kms_master_key_id: String::new(),
             kms_data_key_reuse_seconds: 300,
             sqs_managed_sse: true,
+            spread_width: 0,
         }
     }
 }
 
+/// Version 1 of records, and of checkpoints full of them, had no spread width.
+pub(crate) const WITHOUT_SPREAD_WIDTH: u8 = 1;
+
 impl QueueRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 
     /// Whether it is a FIFO queue.
     pub fn is_fifo(&self) -> bool {
@@ -108,8 +114,8 @@ impl QueueRecord {
 
     /// Reads what [`QueueRecord::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::versioned(bytes, Self::VERSION)?;
-        let record = Self::read(&mut reader)?;
+        let (mut reader, version) = Reader::up_to(bytes, Self::VERSION)?;
+        let record = Self::read(&mut reader, version)?;
         reader.finish()?;
         Ok(record)
     }
@@ -126,12 +132,12 @@ impl QueueRecord {
         writer.u64(self.revision);
     }
 
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn read(reader: &mut Reader<'_>, version: u8) -> Result<Self, DecodeError> {
         Ok(Self {
             tenant: reader.tenant()?,
             name: reader.text()?,
             descriptor: reader.descriptor()?,
-            settings: Settings::read(reader)?,
+            settings: Settings::read(reader, version)?,
             tags: reader.texts()?,
             created_at_ms: reader.u64()?,
             modified_at_ms: reader.u64()?,
@@ -154,9 +160,10 @@ impl Settings {
         writer.text(&self.kms_master_key_id);
         writer.u32(self.kms_data_key_reuse_seconds);
         writer.flag(self.sqs_managed_sse);
+        writer.u32(self.spread_width);
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    fn read(reader: &mut Reader<'_>, version: u8) -> Result<Self, DecodeError> {
         Ok(Self {
             max_message_bytes: reader.u32()?,
             receive_wait_seconds: reader.u32()?,
@@ -169,6 +176,10 @@ impl Settings {
             kms_master_key_id: reader.text()?,
             kms_data_key_reuse_seconds: reader.u32()?,
             sqs_managed_sse: reader.flag()?,
+            spread_width: match version {
+                WITHOUT_SPREAD_WIDTH => 0,
+                _ => reader.u32()?,
+            },
         })
     }
 }

@@ -35,6 +35,8 @@ pub enum Reply {
     Housekept,
     /// To `ChangeSettings`.
     SettingsChanged(Result<(), ChangeSettingsError>),
+    /// To `PartitionEmptied`.
+    PartitionEmptied,
 }
 
 impl Reply {
@@ -90,6 +92,7 @@ impl Reply {
             Self::SettingsChanged(result) => {
                 write_result(writer, 10, result, |_, ()| {}, |w, error| error.write(w));
             }
+            Self::PartitionEmptied => writer.u8(11),
         }
     }
 
@@ -108,6 +111,7 @@ impl Reply {
             10 => {
                 Self::SettingsChanged(read_result(reader, |_| Ok(()), ChangeSettingsError::read)?)
             }
+            11 => Self::PartitionEmptied,
             kind => return Err(unknown("reply", kind)),
         })
     }

@@ -2,7 +2,8 @@
 
 use crate::machine::{DeletedQueue, Metadata};
 use crate::record::{FifoThroughputLimit, QueueRecord};
-use hikyaku_queue::{DeduplicationScope, Descriptor, QueueState};
+use hikyaku_queue::{DeduplicationScope, Descriptor, QueueKind, QueueState};
+use std::collections::BTreeSet;
 
 impl Metadata {
     /// Asserts every invariant; debug builds do so after each entry.
@@ -87,12 +88,21 @@ impl Metadata {
             .as_ref()
             .expect("queues are made in founded clusters");
         assert!(!descriptor.spread.is_empty(), "a queue is somewhere");
-        for partition in &descriptor.spread {
+        let mut visited = BTreeSet::new();
+        for partition in descriptor.visited() {
             assert!(
                 partition.0 < cluster.partitions,
                 "a spread is of partitions that exist"
             );
+            assert!(
+                visited.insert(partition),
+                "a partition is in the spread or draining, once"
+            );
         }
+        assert!(
+            descriptor.draining.is_empty() || descriptor.kind == QueueKind::Standard,
+            "a FIFO queue keeps its spread"
+        );
     }
 
     fn validate_indexes(&self) {
@@ -175,8 +185,8 @@ impl Metadata {
             );
             for (partition, confirmed) in partitions {
                 assert!(
-                    descriptor.spread.contains(partition),
-                    "and it is one of the spread"
+                    descriptor.visited().any(|it| it == *partition),
+                    "and it is one that may hold messages"
                 );
                 assert!(
                     *confirmed < descriptor.version,

@@ -6,7 +6,7 @@
 use crate::attributes::{AttributeError, AttributeName, Attributes};
 use crate::codec::{DecodeError, Reader, Writer, unknown};
 use crate::machine::Metadata;
-use crate::placement::home_partition;
+use crate::placement::{first_width, spread};
 use crate::record::{IN_FLIGHT_LIMIT, QueueRecord, Settings};
 use crate::tenant::TenantId;
 use hikyaku_queue::{DeduplicationScope, Descriptor, QueueId, QueueKind, QueueState};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 const DEFAULT_VISIBILITY_TIMEOUT_MS: u64 = 30_000;
 const DEFAULT_RETENTION_MS: u64 = 345_600_000;
 
-/// Creates a queue on one home partition.
+/// Creates a queue on its home partition, or on the spread that its kind or its owner asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateQueue {
     /// The owner.
@@ -98,17 +98,20 @@ impl CreateQueue {
     }
 
     fn record(self, queue: QueueId, partitions: u32, now: u64) -> QueueRecord {
+        let kind = self.kind();
+        let asked = self.attributes.spread_width.unwrap_or(0);
         let mut descriptor = Descriptor {
             id: queue,
             version: 1,
             state: QueueState::Active,
-            kind: self.kind(),
+            kind,
             visibility_timeout_ms: DEFAULT_VISIBILITY_TIMEOUT_MS,
             delay_ms: 0,
             retention_ms: DEFAULT_RETENTION_MS,
             purge_epoch: 0,
             in_flight_limit: IN_FLIGHT_LIMIT,
-            spread: vec![home_partition(queue, partitions)],
+            spread: spread(queue, partitions, first_width(kind, asked)),
+            draining: Vec::new(),
         };
         let mut settings = Settings::default();
         self.attributes.apply(&mut settings, &mut descriptor);

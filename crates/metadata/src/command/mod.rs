@@ -8,6 +8,7 @@ pub(crate) mod delete_queue;
 pub(crate) mod descriptor_delivered;
 pub(crate) mod found;
 pub(crate) mod housekeep;
+pub(crate) mod partition_emptied;
 pub(crate) mod purge_queue;
 pub(crate) mod set_attributes;
 pub(crate) mod tag_queue;
@@ -40,12 +41,17 @@ pub enum Command {
     Housekeep,
     /// Changes settings of the whole cluster.
     ChangeSettings(change_settings::ChangeSettings),
+    /// A draining partition is empty.
+    PartitionEmptied(partition_emptied::PartitionEmptied),
 }
 
 impl Command {
     /// Whether the answer is kept for retries. The others may be applied twice without harm.
     pub(crate) fn keeps_answer(&self) -> bool {
-        !matches!(self, Self::DescriptorDelivered(_) | Self::Housekeep)
+        !matches!(
+            self,
+            Self::DescriptorDelivered(_) | Self::Housekeep | Self::PartitionEmptied(_)
+        )
     }
 
     pub(crate) fn apply(self, metadata: &mut Metadata) -> Reply {
@@ -60,6 +66,7 @@ impl Command {
             Self::DescriptorDelivered(command) => command.apply(metadata),
             Self::Housekeep => housekeep::apply(metadata),
             Self::ChangeSettings(command) => Reply::SettingsChanged(command.apply(metadata)),
+            Self::PartitionEmptied(command) => command.apply(metadata),
         }
     }
 
@@ -76,6 +83,7 @@ impl Command {
             Self::DescriptorDelivered(command) => command.write(writer),
             Self::Housekeep => {}
             Self::ChangeSettings(command) => command.write(writer),
+            Self::PartitionEmptied(command) => command.write(writer),
         }
     }
 
@@ -93,6 +101,7 @@ impl Command {
             }
             9 => Self::Housekeep,
             10 => Self::ChangeSettings(change_settings::ChangeSettings::read(reader)?),
+            11 => Self::PartitionEmptied(partition_emptied::PartitionEmptied::read(reader)?),
             kind => return Err(unknown("command", kind)),
         })
     }
@@ -109,6 +118,7 @@ impl Command {
             Self::DescriptorDelivered(_) => 8,
             Self::Housekeep => 9,
             Self::ChangeSettings(_) => 10,
+            Self::PartitionEmptied(_) => 11,
         }
     }
 }

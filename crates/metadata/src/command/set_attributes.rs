@@ -3,6 +3,7 @@
 use crate::attributes::{AttributeError, Attributes};
 use crate::codec::{DecodeError, Reader, Writer, unknown};
 use crate::machine::Metadata;
+use crate::placement::{first_width, respread};
 use hikyaku_queue::QueueId;
 
 /// Sets some attributes of a queue, all or none.
@@ -35,6 +36,10 @@ impl SetAttributes {
         let mut record = record.clone();
         self.attributes
             .apply(&mut record.settings, &mut record.descriptor);
+        if let Some(asked) = self.attributes.spread_width {
+            let width = first_width(record.descriptor.kind, asked);
+            respread(&mut record.descriptor, metadata.partitions(), width);
+        }
         record.modified_at_ms = metadata.now();
         Ok(metadata.change(record))
     }

@@ -11,4 +11,5 @@ mod harness;
 mod model;
 mod property;
 mod script;
+mod spreads;
 mod stories;

@@ -6,10 +6,10 @@ use hikyaku_metadata::{
     AttributeError, AttributeName, Attributes, ChangeSettingsError, Command, CreateQueue,
     CreateQueueError, Created, DeleteQueueError, Envelope, FifoThroughputLimit, FoundError,
     PurgeQueueError, QueueRecord, Reply, SetAttributesError, TagQueueError, TenantId,
-    UntagQueueError, home_partition,
+    UntagQueueError, spread,
 };
 use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that ever was.
 #[derive(Debug, Default)]
@@ -35,13 +35,15 @@ pub struct Queue {
     pub purges: u64,
     pub version: u64,
     pub deleted_at: Option<u64>,
-    /// The version its one partition has confirmed, while that is not the current one.
-    pub confirmed: Option<u64>,
+    pub spread: Vec<PartitionId>,
+    pub draining: BTreeSet<PartitionId>,
+    /// The versions that partitions have confirmed, while that is not the current one.
+    pub confirmed: BTreeMap<PartitionId, u64>,
 }
 
 impl Queue {
     /// What the model believes a record says, for comparing.
-    pub fn of(record: &QueueRecord, confirmed: Option<u64>) -> Self {
+    pub fn of(record: &QueueRecord, confirmed: BTreeMap<PartitionId, u64>) -> Self {
         Self {
             id: record.descriptor.id,
             tenant: record.tenant,
@@ -55,16 +57,19 @@ impl Queue {
             purges: record.descriptor.purge_epoch,
             version: record.descriptor.version,
             deleted_at: None,
+            spread: record.descriptor.spread.clone(),
+            draining: record.descriptor.draining.iter().copied().collect(),
             confirmed,
         }
     }
 
-    pub fn home(&self) -> PartitionId {
-        home_partition(self.id, PARTITIONS)
-    }
-
     fn new_version(&mut self) -> u64 {
-        self.confirmed = self.confirmed.or(Some(self.version));
+        let mut confirmed = BTreeMap::new();
+        for partition in self.spread.iter().chain(&self.draining) {
+            let before = self.confirmed.get(partition).copied();
+            confirmed.insert(*partition, before.unwrap_or(self.version));
+        }
+        self.confirmed = confirmed;
         self.version += 1;
         self.version
     }
@@ -87,7 +92,10 @@ impl Model {
             .iter()
             .find(|(it, _)| it.request_id == envelope.request_id);
         if let Some((_, reply)) = before
-            && !matches!(reply, Reply::DescriptorDelivered | Reply::Housekept)
+            && !matches!(
+                reply,
+                Reply::DescriptorDelivered | Reply::Housekept | Reply::PartitionEmptied
+            )
         {
             return *reply;
         }
@@ -127,12 +135,21 @@ impl Model {
                 let (id, version) = (delivered.queue, delivered.version);
                 let queue = self.queues.iter_mut().find(|queue| queue.id == id);
                 if let Some(queue) = queue
-                    && queue.home() == delivered.partition
+                    && let Some(confirmed) = queue.confirmed.get_mut(&delivered.partition)
                 {
-                    queue.confirmed = queue.confirmed.map(|confirmed| confirmed.max(version));
-                    queue.confirmed = queue.confirmed.filter(|it| *it < queue.version);
+                    *confirmed = (*confirmed).max(version);
+                    queue.confirmed.retain(|_, it| *it < queue.version);
                 }
                 Reply::DescriptorDelivered
+            }
+            Command::PartitionEmptied(emptied) => {
+                let queue = self.alive(emptied.queue);
+                if let Some(queue) = queue.filter(|it| it.version == emptied.version)
+                    && queue.draining.remove(&emptied.partition)
+                {
+                    queue.new_version();
+                }
+                Reply::PartitionEmptied
             }
             Command::Housekeep => Reply::Housekept,
             Command::ChangeSettings(change) => {
@@ -187,6 +204,8 @@ impl Model {
         let id = QueueId(1 + self.queues.len() as u64);
         let mut attributes = defaults;
         overwrite(&mut attributes, &given);
+        let by_group = create.fifo && attributes[&AttributeName::DeduplicationScope] != "queue";
+        let width = if by_group { 16 } else { width(&attributes) };
         self.queues.push(Queue {
             id,
             tenant: create.tenant,
@@ -200,7 +219,9 @@ impl Model {
             purges: 0,
             version: 1,
             deleted_at: None,
-            confirmed: None,
+            spread: spread(id, PARTITIONS, width),
+            draining: BTreeSet::new(),
+            confirmed: BTreeMap::new(),
         });
         Ok(Created {
             queue: id,
@@ -245,7 +266,14 @@ impl Model {
         let told = for_partitions
             .iter()
             .any(|name| before[name] != queue.attributes[name]);
-        Ok(if told {
+        let before = (queue.spread.clone(), queue.draining.clone());
+        if given.contains_key(&AttributeName::Spread) {
+            queue.spread = spread(id, PARTITIONS, width(&queue.attributes));
+            queue.draining.extend(before.0.iter().copied());
+            queue.draining.retain(|it| !queue.spread.contains(it));
+        }
+        let moved = before != (queue.spread.clone(), queue.draining.clone());
+        Ok(if told || moved {
             queue.new_version()
         } else {
             queue.version
@@ -264,6 +292,11 @@ impl Model {
         queue.tags = all;
         Ok(())
     }
+}
+
+/// The spread that a standard queue's owner wishes for.
+fn width(attributes: &Texts) -> u32 {
+    attributes[&AttributeName::Spread].parse().unwrap()
 }
 
 fn default_attributes() -> Texts {
@@ -286,6 +319,9 @@ fn check(fifo: bool, given: &Texts, current: &Texts) -> Result<(), AttributeErro
         .find(|name| !fifo && given.contains_key(name))
     {
         return Err(AttributeError::FifoOnly(name));
+    }
+    if fifo && given.contains_key(&AttributeName::Spread) {
+        return Err(AttributeError::StandardOnly(AttributeName::Spread));
     }
     let is = |name, text: &str| given.get(&name).is_some_and(|given| given == text);
     let key = given
@@ -370,6 +406,7 @@ fn given(attributes: &Attributes) -> Texts {
             AttributeName::SqsManagedSseEnabled,
             attributes.sqs_managed_sse.map(text),
         ),
+        (AttributeName::Spread, attributes.spread_width.map(text)),
     ];
     given
         .into_iter()

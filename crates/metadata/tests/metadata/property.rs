@@ -1,7 +1,7 @@
 //! What holds in every life of a cluster.
 
 use crate::model::{Model, Queue};
-use crate::script::{Entry, entries, tenant};
+use crate::script::{Entry, PARTITIONS, entries, tenant};
 use hikyaku_metadata::{Changes, Metadata, QueueRecord, decode_entry, encode_entry};
 use hikyaku_queue::{PartitionId, QueueId, QueueState};
 use proptest::prelude::{ProptestConfig, proptest};
@@ -151,14 +151,13 @@ fn compare(metadata: &Metadata, model: &Model) {
         .map(|(descriptor, partition)| ((descriptor.id, partition), descriptor.version))
         .collect();
     for queue in &model.queues {
-        let waits = pending.get(&(queue.id, queue.home()));
-        assert_eq!(
-            waits.copied(),
-            queue.confirmed.map(|_| queue.version),
-            "{queue:?}"
-        );
+        for partition in (0..PARTITIONS).map(PartitionId) {
+            let waits = pending.get(&(queue.id, partition));
+            let expected = queue.confirmed.get(&partition).map(|_| queue.version);
+            assert_eq!(waits.copied(), expected, "{queue:?}");
+        }
         for version in 0..=queue.version {
-            let delivered = queue.confirmed.is_none_or(|confirmed| confirmed >= version);
+            let delivered = queue.confirmed.values().all(|held| *held >= version);
             assert_eq!(metadata.is_delivered(queue.id, version), delivered);
         }
         let record = metadata.queue(queue.id);
@@ -167,17 +166,16 @@ fn compare(metadata: &Metadata, model: &Model) {
             let descriptor = metadata.descriptor(queue.id);
             assert!(descriptor.is_none_or(|it| it.state == QueueState::Deleted));
             assert!(
-                descriptor.is_some() || queue.confirmed.is_none(),
+                descriptor.is_some() || queue.confirmed.is_empty(),
                 "undelivered and forgotten"
             );
         } else {
             let record = record.expect("the model has it alive");
-            assert_eq!(Queue::of(record, queue.confirmed), *queue);
+            assert_eq!(Queue::of(record, queue.confirmed.clone()), *queue);
             assert_eq!(
                 metadata.queue_by_name(queue.tenant, &queue.name),
                 Some(record)
             );
-            assert_eq!(record.descriptor.spread, [queue.home()]);
         }
     }
     assert_eq!(
@@ -185,8 +183,8 @@ fn compare(metadata: &Metadata, model: &Model) {
         model
             .queues
             .iter()
-            .filter(|it| it.confirmed.is_some())
-            .count()
+            .map(|it| it.confirmed.len())
+            .sum::<usize>()
     );
     for owner in [tenant(0), tenant(1)] {
         compare_lists(metadata, model, owner);

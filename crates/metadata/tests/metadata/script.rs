@@ -3,12 +3,13 @@
 use hikyaku_metadata::{
     AttributeName, Attributes, ChangeSettings, ClusterRecord, ClusterSettings, Command,
     CreateQueue, DeleteQueue, DescriptorDelivered, Envelope, FifoThroughputLimit, Found,
-    NodeRecord, PurgeQueue, QueueRecord, SetAttributes, TagQueue, TenantId, UntagQueue,
-    home_partition,
+    NodeRecord, PartitionEmptied, PurgeQueue, QueueRecord, SetAttributes, TagQueue, TenantId,
+    UntagQueue, spread,
 };
 use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId, RequestId};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
+use proptest::sample::select;
 use std::collections::BTreeMap;
 
 pub const PARTITIONS: u32 = 4;
@@ -57,6 +58,7 @@ pub fn value(name: AttributeName, choice: u8) -> &'static str {
         | AttributeName::KmsMasterKeyId => ["", "one", "two"],
         AttributeName::KmsDataKeyReusePeriodSeconds => ["300", "60", "70"],
         AttributeName::SqsManagedSseEnabled => ["true", "false", "true"],
+        AttributeName::Spread => ["0", "1", "3"],
         AttributeName::FifoQueue => unreachable!("it is not an attribute that is set"),
     };
     values[usize::from(choice)]
@@ -88,6 +90,7 @@ pub fn attributes(texts: &Texts) -> Attributes {
         kms_data_key_reuse_seconds: text(AttributeName::KmsDataKeyReusePeriodSeconds)
             .map(|t| t.parse().unwrap()),
         sqs_managed_sse: flag(AttributeName::SqsManagedSseEnabled),
+        spread_width: text(AttributeName::Spread).map(|t| t.parse().unwrap()),
     }
 }
 
@@ -150,6 +153,7 @@ pub fn texts(record: &QueueRecord) -> Texts {
             AttributeName::SqsManagedSseEnabled,
             settings.sqs_managed_sse.to_string(),
         ),
+        (AttributeName::Spread, settings.spread_width.to_string()),
     ])
 }
 
@@ -251,6 +255,7 @@ pub fn command() -> impl Strategy<Value = Command> {
             Command::UntagQueue(UntagQueue { queue, keys: tags.into_keys().collect() })
         }),
         4 => delivered().prop_map(Command::DescriptorDelivered),
+        3 => emptied().prop_map(Command::PartitionEmptied),
         2 => Just(Command::Housekeep),
         1 => prop_oneof![Just(0), Just(60_000), Just(600_001)].prop_map(|name_reuse_delay_ms| {
             Command::ChangeSettings(ChangeSettings(ClusterSettings { name_reuse_delay_ms }))
@@ -280,7 +285,9 @@ fn queue() -> impl Strategy<Value = QueueId> {
 }
 
 fn given() -> impl Strategy<Value = Texts> {
-    let name = (0_usize..14).prop_map(|position| AttributeName::ALL[position]);
+    let settable = AttributeName::ALL.into_iter();
+    let settable = settable.filter(|name| *name != AttributeName::FifoQueue);
+    let name = select(settable.collect::<Vec<_>>());
     vec((name, 0_u8..3), 0..3).prop_map(|pairs| {
         pairs
             .into_iter()
@@ -298,19 +305,25 @@ fn tags() -> impl Strategy<Value = BTreeMap<String, String>> {
     })
 }
 
-/// Mostly confirmations of a version by the partition that has the queue.
+/// Mostly confirmations of a version by a partition that has the queue.
 fn delivered() -> impl Strategy<Value = DescriptorDelivered> {
-    (queue(), 1_u64..6, 0_u8..4).prop_map(|(queue, version, other)| {
-        let home = home_partition(queue, PARTITIONS);
-        let partition = if other == 0 {
-            PartitionId(home.0 ^ 1)
-        } else {
-            home
-        };
-        DescriptorDelivered {
-            queue,
-            version,
-            partition,
-        }
+    (queue(), 1_u64..6, 0_usize..8).prop_map(|(queue, version, place)| DescriptorDelivered {
+        queue,
+        version,
+        partition: partition(queue, place),
     })
+}
+
+fn emptied() -> impl Strategy<Value = PartitionEmptied> {
+    (queue(), 1_u64..6, 0_usize..8).prop_map(|(queue, version, place)| PartitionEmptied {
+        queue,
+        version,
+        partition: partition(queue, place),
+    })
+}
+
+/// The queue's home half of the time, else one of the others.
+fn partition(queue: QueueId, place: usize) -> PartitionId {
+    let ranked = spread(queue, PARTITIONS, PARTITIONS);
+    ranked.get(place).copied().unwrap_or(ranked[0])
 }
