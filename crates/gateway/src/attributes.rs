@@ -30,6 +30,7 @@ pub(crate) fn to_metadata(changes: &AttributeChanges) -> Attributes {
         content_based_deduplication,
         deduplication_scope,
         fifo_throughput_limit,
+        spread,
     } = changes;
     Attributes {
         visibility_timeout_ms: visibility_timeout_seconds.map(to_ms),
@@ -46,6 +47,10 @@ pub(crate) fn to_metadata(changes: &AttributeChanges) -> Attributes {
         kms_master_key_id: text(kms_master_key_id.as_ref(), String::as_str),
         kms_data_key_reuse_seconds: *kms_data_key_reuse_period_seconds,
         sqs_managed_sse: *sqs_managed_sse_enabled,
+        spread_width: spread.as_ref().map(|change| match change {
+            Change::Set(width) => *width,
+            Change::Remove => 0,
+        }),
     }
 }
 
@@ -75,6 +80,7 @@ pub(crate) fn of_record(record: &QueueRecord) -> QueueAttributes {
             sqs_managed_sse_enabled: settings.sqs_managed_sse,
         },
         fifo,
+        spread: (settings.spread_width > 0).then_some(settings.spread_width),
     }
 }
 
@@ -91,6 +97,9 @@ pub(crate) fn facts_of(record: &QueueRecord) -> QueueFacts {
 pub(crate) fn refusal(error: AttributeError) -> SqsError {
     match error {
         AttributeError::FifoOnly(name) => SqsError::attribute_is_for_fifo(&name.to_string()),
+        AttributeError::StandardOnly(name) => {
+            SqsError::attribute_is_for_standard(&name.to_string())
+        }
         AttributeError::TwoEncryptions => SqsError::two_encryptions(),
         AttributeError::ThroughputLimitNeedsMessageGroupScope => {
             SqsError::throughput_limit_needs_message_group_scope()

@@ -260,6 +260,13 @@ impl SqsError {
         Self::new(ErrorCode::InvalidAttributeName, message)
     }
 
+    /// An attribute that only standard queues have, on a FIFO queue. Ours, so AWS has no words for it.
+    #[must_use]
+    pub fn attribute_is_for_standard(name: &str) -> Self {
+        let message = format!("You can specify {name} only for a standard queue.");
+        Self::new(ErrorCode::InvalidAttributeName, message)
+    }
+
     /// A KMS key and SSE-SQS were asked for together.
     #[must_use]
     pub fn two_encryptions() -> Self {

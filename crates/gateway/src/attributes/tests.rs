@@ -43,9 +43,12 @@ const FIFO_VALUES: [(&str, &[&str]); 4] = [
     ("FifoThroughputLimit", &["perQueue", "perMessageGroupId"]),
 ];
 
-/// Some attributes with values of the protocol; on FIFO queues some of theirs too.
+const STANDARD_VALUES: [(&str, &[&str]); 1] = [("Hikyaku.Spread", &["", "1", "32"])];
+
+/// Some attributes with values of the protocol, and some that only this kind of queue has.
 fn asked(fifo: bool) -> impl Strategy<Value = AttributeChanges> {
-    let table = VALUES.iter().chain(FIFO_VALUES.iter().filter(|_| fifo));
+    let of_kind: &[_] = if fifo { &FIFO_VALUES } else { &STANDARD_VALUES };
+    let table = VALUES.iter().chain(of_kind);
     let choices: Vec<_> = table
         .map(|(name, values)| {
             proptest::option::of(proptest::sample::select(*values))
@@ -121,4 +124,12 @@ proptest! {
         prop_assert!(matches!(reply, Reply::AttributesSet(Ok(_))), "{:?}", reply);
         prop_assert_eq!(of_record(metadata.queue(queue.queue).unwrap()), changed.unwrap());
     }
+}
+
+#[test]
+fn the_protocol_lets_through_what_the_metadata_can_do() {
+    assert_eq!(
+        hikyaku_sqs::queue_attributes::MAX_SPREAD,
+        hikyaku_metadata::SPREAD_MAX
+    );
 }

@@ -50,6 +50,7 @@ pub struct AttributeChanges {
     pub content_based_deduplication: Option<bool>,
     pub deduplication_scope: Option<DeduplicationScope>,
     pub fifo_throughput_limit: Option<FifoThroughputLimit>,
+    pub spread: Option<Change<u32>>,
 }
 
 impl AttributeChanges {
@@ -116,6 +117,10 @@ impl AttributeChanges {
                 let word = words.into_iter().find(|word| word.as_str() == value);
                 self.fifo_throughput_limit = Some(word.ok_or_else(|| invalid(name))?);
             }
+            Name::Spread => {
+                let width = |value: &str| number(name, value, 1, super::MAX_SPREAD);
+                self.spread = Some(removable(value, width)?);
+            }
             Name::QueueArn
             | Name::CreatedTimestamp
             | Name::LastModifiedTimestamp
@@ -148,6 +153,7 @@ impl AttributeChanges {
             Name::ContentBasedDeduplication => self.content_based_deduplication.is_some(),
             Name::DeduplicationScope => self.deduplication_scope.is_some(),
             Name::FifoThroughputLimit => self.fifo_throughput_limit.is_some(),
+            Name::Spread => self.spread.is_some(),
             Name::QueueArn
             | Name::CreatedTimestamp
             | Name::LastModifiedTimestamp

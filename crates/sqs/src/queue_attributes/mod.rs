@@ -22,6 +22,9 @@ use redrive::{RedriveAllowPolicy, RedrivePolicy};
 /// The largest message of a queue unless it asks for less, and the largest sum of a batch, in bytes.
 pub const MAX_MESSAGE_BYTES: u32 = 1_048_576;
 
+/// The most partitions that the owner of a standard queue may ask for.
+pub const MAX_SPREAD: u32 = 32;
+
 /// For how long KMS data keys are reused unless the queue says otherwise, in seconds.
 const DEFAULT_KMS_REUSE_SECONDS: u32 = 300;
 
@@ -88,6 +91,8 @@ pub struct QueueAttributes {
     pub encryption: Encryption,
     /// What only FIFO queues have.
     pub fifo: Option<FifoAttributes>,
+    /// Over how many partitions a standard queue is spread, if its owner said so. Ours, not AWS's.
+    pub spread: Option<u32>,
 }
 
 impl QueueAttributes {
@@ -123,6 +128,7 @@ impl QueueAttributes {
                 sqs_managed_sse_enabled: true,
             },
             fifo,
+            spread: None,
         }
     }
 
@@ -155,7 +161,17 @@ impl QueueAttributes {
             ),
             encryption: self.encryption.with(changes)?,
             fifo: fifo_with(self.fifo, changes)?,
+            spread: self.spread_with(changes)?,
         })
+    }
+
+    /// A FIFO queue's partitions are fixed at its creation.
+    fn spread_with(&self, changes: &AttributeChanges) -> Result<Option<u32>, SqsError> {
+        if self.fifo.is_some() && changes.spread.is_some() {
+            let name = QueueAttributeName::Spread.as_str();
+            return Err(SqsError::attribute_is_for_standard(name));
+        }
+        Ok(Change::apply(changes.spread.as_ref(), self.spread.as_ref()))
     }
 
     /// The first attribute asked for that is to have another value than here; `wanted` is what the
@@ -229,6 +245,7 @@ impl QueueAttributes {
             Name::FifoThroughputLimit => self
                 .fifo
                 .map(|fifo| fifo.throughput_limit.as_str().to_owned()),
+            Name::Spread => self.spread.map(|width| width.to_string()),
             Name::QueueArn
             | Name::CreatedTimestamp
             | Name::LastModifiedTimestamp

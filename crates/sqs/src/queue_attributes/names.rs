@@ -2,7 +2,10 @@
 
 /// One of the attributes a queue has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are AWS's own and say what they are")]
+#[expect(
+    missing_docs,
+    reason = "the names are AWS's own and say what they are; ours are documented where they are held"
+)]
 pub enum QueueAttributeName {
     VisibilityTimeout,
     DelaySeconds,
@@ -19,6 +22,7 @@ pub enum QueueAttributeName {
     ContentBasedDeduplication,
     DeduplicationScope,
     FifoThroughputLimit,
+    Spread,
     QueueArn,
     CreatedTimestamp,
     LastModifiedTimestamp,
@@ -29,7 +33,7 @@ pub enum QueueAttributeName {
 
 impl QueueAttributeName {
     /// All names.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::VisibilityTimeout,
         Self::DelaySeconds,
         Self::MaximumMessageSize,
@@ -45,6 +49,7 @@ impl QueueAttributeName {
         Self::ContentBasedDeduplication,
         Self::DeduplicationScope,
         Self::FifoThroughputLimit,
+        Self::Spread,
         Self::QueueArn,
         Self::CreatedTimestamp,
         Self::LastModifiedTimestamp,
@@ -72,6 +77,8 @@ impl QueueAttributeName {
             Self::ContentBasedDeduplication => "ContentBasedDeduplication",
             Self::DeduplicationScope => "DeduplicationScope",
             Self::FifoThroughputLimit => "FifoThroughputLimit",
+            // A dot keeps our own names apart from all that AWS may ever add.
+            Self::Spread => "Hikyaku.Spread",
             Self::QueueArn => "QueueArn",
             Self::CreatedTimestamp => "CreatedTimestamp",
             Self::LastModifiedTimestamp => "LastModifiedTimestamp",

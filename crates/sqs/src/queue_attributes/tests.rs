@@ -447,3 +447,26 @@ proptest! {
         prop_assert_eq!(QueueAttributes::from_pairs(&name, stored).unwrap(), queue.clone());
     }
 }
+
+#[test]
+fn a_standard_queue_can_be_spread_and_left_alone_again() {
+    assert_eq!(standard().value(QueueAttributeName::Spread), None);
+    let spread = set(&standard(), &[("Hikyaku.Spread", "8")]).unwrap();
+    let value = spread.value(QueueAttributeName::Spread);
+    assert_eq!(value.as_deref(), Some("8"));
+    let alone = set(&spread, &[("Hikyaku.Spread", "")]).unwrap();
+    assert_eq!(alone, standard());
+    for wrong in ["0", "33", "-1", "all"] {
+        let refused = changes(&[("Hikyaku.Spread", wrong)]).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::InvalidAttributeValue, "{wrong}");
+    }
+}
+
+#[test]
+fn a_fifo_queue_cannot_be_spread_by_its_owner() {
+    let refused = create(
+        "orders.fifo",
+        &[("FifoQueue", "true"), ("Hikyaku.Spread", "2")],
+    );
+    assert_eq!(refused.unwrap_err().code, ErrorCode::InvalidAttributeName);
+}
