@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use futures_util::future::BoxFuture;
 use hikyaku_metadata::{Changes, ClusterRecord, QueueRecord, TenantId};
-use hikyaku_queue::{HandleKey, HandleSealer, QueueId};
+use hikyaku_queue::{Descriptor, HandleKey, HandleSealer, QueueId};
 use hikyaku_raft::Group;
 use tokio::sync::{mpsc, watch};
 
@@ -54,6 +54,8 @@ pub struct Catalogue {
     store: Arc<dyn CatalogueCopy>,
     /// Log index of the metadata up to which the copy is complete.
     synced: watch::Sender<u64>,
+    /// Rises when some queue's partitions become others.
+    spreads: watch::Sender<u64>,
     /// The store lacks an update: the next one must rewrite it.
     store_lags: AtomicBool,
 }
@@ -81,6 +83,7 @@ impl Catalogue {
             state: RwLock::new(state),
             store,
             synced: watch::Sender::default(),
+            spreads: watch::Sender::default(),
             store_lags: AtomicBool::new(false),
         }
     }
@@ -139,6 +142,22 @@ impl Catalogue {
     /// Follows up to which log index of the metadata the copy is complete.
     pub fn watch_synced(&self) -> watch::Receiver<u64> {
         self.synced.subscribe()
+    }
+
+    /// Waits until the queue's partitions are others than `descriptor` says, and returns its record.
+    pub async fn respread(&self, descriptor: &Descriptor) -> Arc<QueueRecord> {
+        let mut spreads = self.spreads.subscribe();
+        loop {
+            spreads.borrow_and_update();
+            if let Some(record) = self.get(descriptor.id)
+                && record.descriptor.version > descriptor.version
+                && !record.descriptor.visited().eq(descriptor.visited())
+            {
+                return record;
+            }
+            // The sender is this catalogue's.
+            spreads.changed().await.ok();
+        }
     }
 
     /// Keeps the copy up to date until the group is gone. The store is written beside it: a slow one
@@ -221,13 +240,22 @@ impl Catalogue {
             update.deletes.push(queue_key(queue));
             state.remove(queue);
         }
+        let mut respread = replace_all;
         for record in difference.changed {
+            let before = state.queues.get(&record.descriptor.id);
+            let others = |before: &Arc<QueueRecord>| {
+                !before.descriptor.visited().eq(record.descriptor.visited())
+            };
+            respread |= before.is_some_and(others);
             update
                 .puts
                 .push((queue_key(record.descriptor.id), record.encode()));
             state.put(record.clone());
         }
         state.revision = difference.revision;
+        if respread {
+            self.spreads.send_modify(|times| *times += 1);
+        }
         Some(update)
     }
 

@@ -1,5 +1,5 @@
 //! What the metadata leader does beside answering: found the cluster, drive descriptors to their
-//! partitions, keep house.
+//! partitions, let go of partitions that queues have left, keep house.
 //!
 //! Everything here may be repeated without harm, so a new leader just starts over from the
 //! replicated state.
@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use hikyaku_metadata::{ClusterRecord, Command, DescriptorDelivered, Envelope, Found, NodeRecord};
-use hikyaku_queue::{Descriptor, Operation, PartitionId, RequestId};
+use hikyaku_metadata::{
+    ClusterRecord, Command, DescriptorDelivered, Envelope, Found, NodeRecord, PartitionEmptied,
+};
+use hikyaku_queue::{Descriptor, Operation, PartitionId, QueueId, Reply, RequestId};
 use hikyaku_raft::Leadership;
 use tokio::sync::watch;
 
@@ -96,6 +98,7 @@ impl Driver {
                 if serving.is_some() {
                     self.found().await;
                     self.deliver().await;
+                    self.let_go().await;
                     self.keep_house().await;
                 }
             };
@@ -187,7 +190,7 @@ impl Driver {
             bodies: Vec::new(),
             wait: Duration::ZERO,
         };
-        let called = tokio::time::timeout(DELIVERY_LIMIT, self.router.call(request)).await;
+        let called = tokio::time::timeout(DELIVERY_LIMIT, self.router.call(&request)).await;
         match called.unwrap_or(Err(CallError::Unavailable { no_effect: false })) {
             // A slice that is gone needs no descriptor any more.
             Ok(_) | Err(CallError::QueueGone) => {
@@ -201,6 +204,46 @@ impl Driver {
             Err(error) => {
                 tracing::warn!(?queue, version, partition = partition.0, %error, "descriptor not delivered yet");
             }
+        }
+    }
+
+    /// Lets go of draining partitions that are empty.
+    async fn let_go(&self) {
+        let draining = self.control.group().with_machine(|machine| {
+            let draining = machine.0.draining();
+            let named = draining.map(|(descriptor, at)| (descriptor.id, descriptor.version, at));
+            named.collect::<Vec<_>>()
+        });
+        futures_util::stream::iter(draining)
+            .map(|(queue, version, partition)| self.let_go_if_empty(queue, version, partition))
+            .buffer_unordered(DELIVERIES_AT_ONCE)
+            .collect::<()>()
+            .await;
+    }
+
+    async fn let_go_if_empty(&self, queue: QueueId, version: u64, partition: PartitionId) {
+        // Cheap, but perhaps from a leader that is none any more: only the log knows.
+        let counts = self.router.glance(partition, queue).await;
+        if counts.is_none_or(|it| it.visible + it.in_flight + it.delayed > 0) {
+            return;
+        }
+        let request = Request {
+            partition,
+            queue,
+            descriptor_version: version,
+            operation: Operation::AskEmpty,
+            bodies: Vec::new(),
+            wait: Duration::ZERO,
+        };
+        let asked = tokio::time::timeout(DELIVERY_LIMIT, self.router.call(&request)).await;
+        let empty = Reply::Emptiness { empty: true };
+        if asked.is_ok_and(|answer| answer.is_ok_and(|routed| routed.reply == empty)) {
+            let emptied = PartitionEmptied {
+                queue,
+                version,
+                partition,
+            };
+            self.execute(Command::PartitionEmptied(emptied)).await;
         }
     }
 

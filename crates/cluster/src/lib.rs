@@ -26,7 +26,7 @@ mod router;
 
 pub use catalogue::{Catalogue, CatalogueCopy, CopyUpdate, MemoryCopy, Pairs};
 pub use control::{ControlPlane, ControlUnavailable};
-pub use messages::{HandleError, Outgoing, ReceiveError, ReceiveRequest, Received};
+pub use messages::{HandleError, Outgoing, ReceiveError, ReceiveRequest, Received, SendFailure};
 pub use node::{Node, NodeParts, NodeSettings, StartError};
 pub use partition::{HostLimits, PartitionHandle};
 pub use ports::{Clock, Entropy, SystemClock, SystemEntropy, ToldClock};

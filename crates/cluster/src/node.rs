@@ -21,7 +21,7 @@ use crate::machines::{METADATA_GROUP, MetadataMachine, PartitionMachine, group_o
 use crate::memory::MemoryBudget;
 use crate::partition::{Host, HostLimits, HostParts, PartitionHandle};
 use crate::ports::{Clock, Entropy};
-use crate::router::Router;
+use crate::router::{Router, settle_claims};
 
 /// How long a stop waits for others to take over leadership.
 const HAND_OFF_LIMIT: Duration = Duration::from_secs(3);
@@ -171,13 +171,15 @@ impl Node {
             tasks.spawn(serve);
             handles.push(handle);
         }
-        let router = Arc::new(Router::new(
+        let (router, claims) = Router::new(
             settings.node,
             handles,
             raft.peers().clone(),
             Arc::clone(&parts.entropy),
             settings.request_budget,
-        ));
+        );
+        let router = Arc::new(router);
+        tasks.spawn(settle_claims(Arc::clone(&router), claims, stop.subscribe()));
         if let Some(address) = &settings.peer_listen {
             let calls = Arc::new(LocalCalls::new(Arc::clone(&router), Arc::clone(&control)));
             let listening = raft.serve(address.clone(), calls).await;

@@ -4,18 +4,30 @@
 //! answer gets the answer of the first try. A caller sees an error only when its deadline has passed,
 //! or when waiting is useless.
 
+mod counts;
+mod give_back;
+mod in_flight;
+mod load;
+
+pub use give_back::{Claim, settle_claims};
+pub use in_flight::GOOD_FOR as IN_FLIGHT_GOOD_FOR;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use hikyaku_proto::node as wire;
 use hikyaku_proto::node::submit_response::Result as WireResult;
-use hikyaku_queue::{Command, Counts, Operation, PartitionId, QueueId, Reply, RequestId};
+use hikyaku_queue::{Command, Operation, PartitionId, QueueId, Reply, RequestId};
 use hikyaku_raft::Peers;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::partition::{Answered, Delivered, PartitionHandle, SubmitError};
 use crate::ports::Entropy;
+use give_back::{CLAIMS_WAITING, Pending};
+use in_flight::InFlight;
+use load::Load;
 
 /// First pause between two attempts; doubled up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -51,6 +63,8 @@ pub struct Routed {
     pub reply: Reply,
     /// A receive's messages with their bodies.
     pub delivered: Vec<Delivered>,
+    /// For giving them back, should nobody come to see them.
+    pub claim: Claim,
 }
 
 /// What is asked of which queue.
@@ -76,29 +90,43 @@ pub struct Router {
     peers: Peers,
     entropy: Arc<dyn Entropy>,
     budget: Duration,
+    claims: mpsc::Sender<Claim>,
+    load: Load,
+    in_flight: InFlight,
 }
 
 enum Attempt {
-    Done(Result<Routed, CallError>),
+    Done(Result<Found, CallError>),
     Again { no_effect: bool },
 }
 
+struct Found {
+    reply: Reply,
+    delivered: Vec<Delivered>,
+}
+
 impl Router {
-    /// `partitions` in order of their numbers; `budget` is how long a caller waits for a leader.
+    /// `partitions` in order of their numbers; `budget` is how long a caller waits for a leader. What
+    /// comes out beside the router is for [`settle_claims`].
     pub fn new(
         node: u64,
         partitions: Vec<PartitionHandle>,
         peers: Peers,
         entropy: Arc<dyn Entropy>,
         budget: Duration,
-    ) -> Self {
-        Self {
+    ) -> (Self, mpsc::Receiver<Claim>) {
+        let (claims, waiting) = mpsc::channel(CLAIMS_WAITING);
+        let router = Self {
             node,
+            load: Load::new(partitions.len()),
             partitions,
             peers,
             entropy,
             budget,
-        }
+            claims,
+            in_flight: InFlight::default(),
+        };
+        (router, waiting)
     }
 
     /// The handle of a partition hosted here.
@@ -111,17 +139,62 @@ impl Router {
         &self.partitions
     }
 
+    /// Whether a partition's leader is this node, as far as is known here.
+    pub fn leads(&self, partition: PartitionId) -> bool {
+        let handle = self.partition(partition);
+        handle.is_some_and(|it| it.leadership().leader_node == Some(self.node))
+    }
+
+    /// Whether a partition is known to have a leader.
+    pub fn has_leader(&self, partition: PartitionId) -> bool {
+        let handle = self.partition(partition);
+        handle.is_some_and(|it| it.leadership().leader_node.is_some())
+    }
+
+    /// Chooses a partition of a spread for a send, and a second one for when the first refuses: of
+    /// two drawn at random, the one with a leader and the fewer requests under way comes first.
+    pub fn choose(&self, spread: &[PartitionId]) -> (PartitionId, Option<PartitionId>) {
+        let [first, rest @ ..] = spread else {
+            unreachable!("a queue has at least one partition");
+        };
+        if rest.is_empty() {
+            return (*first, None);
+        }
+        let drawn = self.entropy.draw_u128();
+        let (one, other) = two_of(spread.len(), drawn);
+        let burden = |at: usize| (!self.has_leader(spread[at]), self.load.of(spread[at]));
+        match burden(one) <= burden(other) {
+            true => (spread[one], Some(spread[other])),
+            false => (spread[other], Some(spread[one])),
+        }
+    }
+
+    /// Takes back what a receive handed out and nobody will see, in the background.
+    pub fn give_back(&self, claim: Claim) {
+        if self.claims.try_send(claim).is_err() {
+            tracing::debug!(?claim, "unread deliveries not handed back");
+        }
+    }
+
     /// Runs a request to its end.
-    pub async fn call(&self, request: Request) -> Result<Routed, CallError> {
+    pub async fn call(&self, request: &Request) -> Result<Routed, CallError> {
         let Some(handle) = self.partition(request.partition) else {
             tracing::error!(partition = request.partition.0, "no such partition");
             return Err(CallError::Unavailable { no_effect: true });
         };
+        let _under_way = self.load.begin(request.partition);
         let started = Instant::now();
         let deadline = started + self.budget + request.wait;
         let wait_until = (!request.wait.is_zero()).then(|| started + request.wait);
         let mut command = None;
         let request_id = RequestId(self.entropy.draw_u128());
+        let claim = Claim {
+            partition: request.partition,
+            queue: request.queue,
+            receive: request_id,
+        };
+        let receives = matches!(request.operation, Operation::Receive { .. });
+        let mut pending = Pending::new(self, receives.then_some(claim));
         let mut pause = FIRST_PAUSE;
         let mut no_effect = true;
         loop {
@@ -137,12 +210,26 @@ impl Router {
             }
             if let Some(command) = &command {
                 let bodies = request.bodies.clone();
-                let attempt = self.attempt(handle, command, bodies, wait_until, deadline);
+                let attempt =
+                    self.attempt(handle, command, bodies, wait_until, deadline, &mut pending);
                 match attempt.await {
-                    Attempt::Done(result) => return settle(result, no_effect),
+                    Attempt::Done(result) => {
+                        let Found { reply, delivered } = settle(result, no_effect)?;
+                        pending.answered();
+                        return Ok(Routed {
+                            reply,
+                            delivered,
+                            claim,
+                        });
+                    }
                     Attempt::Again {
                         no_effect: this_had_none,
-                    } => no_effect &= this_had_none,
+                    } => {
+                        no_effect &= this_had_none;
+                        if !no_effect {
+                            pending.may_have_effect();
+                        }
+                    }
                 }
             }
             if Instant::now() + pause >= deadline {
@@ -160,6 +247,7 @@ impl Router {
         bodies: Vec<Bytes>,
         wait_until: Option<Instant>,
         deadline: Instant,
+        pending: &mut Pending<'_>,
     ) -> Attempt {
         match handle.leadership().leader_node {
             None => Attempt::Again { no_effect: true },
@@ -167,10 +255,12 @@ impl Router {
                 let submitted = handle.submit(command.clone(), bodies, wait_until);
                 match tokio::time::timeout_at(deadline, submitted).await {
                     Ok(result) => local_attempt(handle, result).await,
+                    // What comes of it finds nobody here, and is handed back by the leader.
                     Err(_) => Attempt::Again { no_effect: false },
                 }
             }
             Some(leader) => {
+                pending.may_have_effect();
                 let attempt = self.attempt_remote(
                     leader,
                     handle.partition(),
@@ -227,68 +317,24 @@ impl Router {
             }
         }
     }
-
-    /// Counts a queue's messages at the partition's leader.
-    pub async fn counts(
-        &self,
-        partition: PartitionId,
-        queue: QueueId,
-    ) -> Result<Counts, CallError> {
-        let unavailable = CallError::Unavailable { no_effect: true };
-        let handle = self.partition(partition).ok_or(unavailable)?;
-        let deadline = Instant::now() + self.budget;
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let leadership = handle.leadership();
-            match leadership.leader_node {
-                Some(leader) if leader == self.node && leadership.serving => {
-                    return Ok(handle.counts(queue));
-                }
-                Some(leader) if leader != self.node => {
-                    let request = wire::CountsRequest {
-                        partition: partition.0,
-                        queue: queue.0,
-                    };
-                    let answer = self
-                        .peers
-                        .queue_counts(leader, request, ATTEMPT_LIMIT)
-                        .await;
-                    use wire::counts_response::Result as Answer;
-                    if let Ok(wire::CountsResponse {
-                        result: Some(Answer::Counts(counts)),
-                    }) = answer
-                    {
-                        return Ok(counts_from_wire(counts));
-                    }
-                }
-                Some(_) | None => {}
-            }
-            if Instant::now() + pause >= deadline {
-                return Err(unavailable);
-            }
-            wait_for_change(handle, pause).await;
-            pause = (pause * 2).min(LAST_PAUSE);
-        }
-    }
 }
 
-fn counts_from_wire(counts: wire::Counts) -> Counts {
-    Counts {
-        visible: counts.visible,
-        in_flight: counts.in_flight,
-        delayed: counts.delayed,
-        oldest_sent_at: counts.oldest_sent_at_ms,
-    }
+/// Two different places of so many, from one random number; there are at least two.
+fn two_of(places: usize, drawn: u128) -> (usize, usize) {
+    let places = places as u128;
+    let one = drawn % places;
+    let step = 1 + (drawn / places) % (places - 1);
+    (one as usize, ((one + step) % places) as usize)
 }
 
 /// `Late` and `QueueGone` are failures to a router's caller. A refusal proves that *this* attempt had
 /// no effect; if an earlier one may have had its effect, the caller must not hear that none had.
-fn settle(result: Result<Routed, CallError>, no_effect: bool) -> Result<Routed, CallError> {
+fn settle(result: Result<Found, CallError>, no_effect: bool) -> Result<Found, CallError> {
     match result {
-        Ok(Routed {
+        Ok(Found {
             reply: Reply::Late, ..
         }) => Err(CallError::Unavailable { no_effect }),
-        Ok(Routed {
+        Ok(Found {
             reply: Reply::QueueGone,
             ..
         }) => Err(CallError::QueueGone),
@@ -324,13 +370,13 @@ async fn local_attempt(handle: &PartitionHandle, result: Result<Answered, Submit
             ..
         }) => {
             let delivered = handle.read_bodies(unseen).await;
-            Attempt::Done(Ok(Routed { reply, delivered }))
+            Attempt::Done(Ok(Found { reply, delivered }))
         }
         Ok(Answered {
             reply,
             unseen: None,
             ..
-        }) => Attempt::Done(Ok(Routed {
+        }) => Attempt::Done(Ok(Found {
             reply,
             delivered: Vec::new(),
         })),
@@ -364,7 +410,7 @@ fn remote_attempt(response: wire::SubmitResponse) -> Attempt {
         }
     };
     let Reply::Received(deliveries) = reply else {
-        return Attempt::Done(Ok(Routed {
+        return Attempt::Done(Ok(Found {
             reply,
             delivered: Vec::new(),
         }));
@@ -379,7 +425,7 @@ fn remote_attempt(response: wire::SubmitResponse) -> Attempt {
             body,
         })
         .collect();
-    Attempt::Done(Ok(Routed {
+    Attempt::Done(Ok(Found {
         reply: Reply::Received(Vec::new()),
         delivered,
     }))
@@ -392,6 +438,17 @@ fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_places_differ_and_every_pair_comes_up() {
+        let mut pairs = std::collections::BTreeSet::new();
+        for drawn in 0..1_000 {
+            let (one, other) = two_of(5, drawn);
+            assert!(one != other && one < 5 && other < 5);
+            pairs.insert((one, other));
+        }
+        assert_eq!(pairs.len(), 20);
+    }
 
     #[test]
     fn a_refused_retry_does_not_claim_that_nothing_happened() {

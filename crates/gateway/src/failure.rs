@@ -9,7 +9,7 @@
 //! - An entry of a batch that failed is retried by no SDK, only by the application. So when nothing
 //!   of a batch can have had an effect the whole request is refused, and the SDK does it.
 
-use hikyaku_cluster::{CallError, ControlUnavailable, HandleError};
+use hikyaku_cluster::{CallError, ControlUnavailable, HandleError, SendFailure};
 use hikyaku_sqs::error::{ErrorCode, SqsError};
 
 /// A call of the data plane that failed.
@@ -28,29 +28,38 @@ pub(crate) fn of_control(unavailable: ControlUnavailable) -> SqsError {
     SqsError::service_unavailable()
 }
 
-/// A batch that went to one partition and failed there: what to answer for the whole request, or
-/// else for each entry.
-pub(crate) fn of_batch(error: CallError) -> Result<SqsError, SqsError> {
-    match error {
-        CallError::Unavailable { no_effect: true }
-        | CallError::Overloaded
-        | CallError::DiskFull
-        | CallError::QueueGone => Err(of_call(error)),
-        CallError::Unavailable { no_effect: false } => Ok(SqsError::internal()),
-    }
+/// A batch of messages sent, each with its own outcome: what to answer for the whole request, if the
+/// entries need not be looked at.
+pub(crate) fn of_sends<T>(results: &[Result<T, SendFailure>]) -> Option<SqsError> {
+    of_batch(results.iter().map(|result| match result {
+        Ok(_) | Err(SendFailure::Refused(_)) => None,
+        Err(SendFailure::Call(error)) => Some(*error),
+    }))
 }
 
-/// A batch of receipt handles, each with its own outcome: what to answer for the whole request, if
-/// the entries need not be looked at.
+/// The same for a batch of receipt handles.
 pub(crate) fn of_handles<E: std::error::Error>(
     results: &[Result<(), HandleError<E>>],
 ) -> Option<SqsError> {
-    let mut refusals = results.iter().map(|result| match result {
+    of_batch(results.iter().map(|result| match result {
         Ok(()) | Err(HandleError::Invalid | HandleError::Refused(_)) => None,
-        Err(HandleError::Call(error)) => of_batch(*error).err(),
-    });
-    let first = refusals.next()??;
-    refusals.all(|refusal| refusal.is_some()).then_some(first)
+        Err(HandleError::Call(error)) => Some(*error),
+    }))
+}
+
+/// The refusal of the whole batch, when the call of every entry failed and none can have had an effect.
+fn of_batch(mut calls: impl Iterator<Item = Option<CallError>>) -> Option<SqsError> {
+    let first = calls.next()?.filter(|error| is_without_effect(*error))?;
+    calls
+        .all(|call| call.is_some_and(is_without_effect))
+        .then(|| of_call(first))
+}
+
+fn is_without_effect(error: CallError) -> bool {
+    match error {
+        CallError::Unavailable { no_effect } => no_effect,
+        CallError::Overloaded | CallError::DiskFull | CallError::QueueGone => true,
+    }
 }
 
 /// A call for one entry of a batch that failed while others did not.
@@ -72,22 +81,37 @@ fn disk_full() -> SqsError {
 
 #[cfg(test)]
 mod tests {
-    use hikyaku_cluster::{CallError, HandleError};
+    use hikyaku_cluster::{CallError, HandleError, SendFailure};
     use hikyaku_queue::DeleteError;
     use hikyaku_sqs::error::ErrorCode;
 
-    use super::{of_batch, of_call, of_handles};
+    use super::{of_call, of_entry_call, of_handles, of_sends};
 
     #[test]
     fn a_batch_without_effect_is_refused_whole_so_that_sdks_retry_it() {
-        let code = |error| of_batch(error).map_or_else(|whole| whole.code, |entry| entry.code);
         let unavailable = |no_effect| CallError::Unavailable { no_effect };
-        assert!(of_batch(unavailable(true)).is_err());
-        assert!(of_batch(unavailable(false)).is_ok());
-        assert_eq!(code(unavailable(false)), ErrorCode::InternalError);
-        assert_eq!(code(CallError::Overloaded), ErrorCode::RequestThrottled);
-        assert_eq!(code(CallError::DiskFull), ErrorCode::ServiceUnavailable);
-        assert_eq!(code(CallError::QueueGone), ErrorCode::QueueDoesNotExist);
+        let whole = |calls: &[CallError]| {
+            let results = calls.iter().map(|error| Err(SendFailure::Call(*error)));
+            of_sends::<()>(&results.collect::<Vec<_>>()).map(|whole| whole.code)
+        };
+        let busy = CallError::Overloaded;
+        assert_eq!(whole(&[busy, busy]), Some(ErrorCode::RequestThrottled));
+        let full = CallError::DiskFull;
+        assert_eq!(whole(&[full, busy]), Some(ErrorCode::ServiceUnavailable));
+        let gone = CallError::QueueGone;
+        assert_eq!(whole(&[gone]), Some(ErrorCode::QueueDoesNotExist));
+        assert!(whole(&[unavailable(true)]).is_some());
+        assert_eq!(whole(&[busy, unavailable(false)]), None);
+        assert_eq!(whole(&[unavailable(false), busy]), None);
+        assert_eq!(whole(&[]), None);
+    }
+
+    #[test]
+    fn an_entry_whose_partition_failed_fails_alone() {
+        let failed = CallError::Unavailable { no_effect: false };
+        let results = [Ok(()), Err(SendFailure::Call(failed))];
+        assert_eq!(of_sends(&results), None);
+        assert_eq!(of_entry_call(failed).code, ErrorCode::InternalError);
     }
 
     #[test]

@@ -78,6 +78,9 @@ impl Metadata {
         if self.revisions.insert(record.revision, queue).is_some() {
             return Err(DecodeError::Repeated("revision"));
         }
+        if !record.descriptor.draining.is_empty() {
+            self.draining.insert(queue);
+        }
         if self.queues.insert(queue, record).is_some() {
             return Err(DecodeError::Repeated("queue id"));
         }

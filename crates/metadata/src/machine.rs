@@ -11,7 +11,7 @@ use crate::reply::Reply;
 use crate::requests::Requests;
 use crate::tenant::TenantId;
 use hikyaku_queue::{Descriptor, PartitionId, QueueId, QueueState};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 /// How long the removal of a queue is remembered, in ms: as long as a partition keeps its tombstone.
@@ -47,6 +47,8 @@ pub struct Metadata {
     /// Partitions that have not confirmed the current descriptor, and the version they have
     /// confirmed.
     pub(crate) pending: BTreeMap<QueueId, BTreeMap<PartitionId, u64>>,
+    /// Live queues with draining partitions.
+    pub(crate) draining: BTreeSet<QueueId>,
     pub(crate) requests: Requests,
 }
 
@@ -101,6 +103,7 @@ impl Metadata {
             freed_names: BTreeMap::new(),
             deleted: BTreeMap::new(),
             pending: BTreeMap::new(),
+            draining: BTreeSet::new(),
             requests: Requests::default(),
         }
     }
@@ -253,6 +256,20 @@ impl Metadata {
         })
     }
 
+    /// Draining partitions that have confirmed it, with the descriptor that says so, by queue id.
+    pub fn draining(&self) -> impl Iterator<Item = (&Descriptor, PartitionId)> {
+        let queues = self.draining.iter().map(|queue| &self.queues[queue]);
+        queues.flat_map(|record| {
+            let descriptor = &record.descriptor;
+            let pending = self.pending.get(&descriptor.id);
+            let waits = move |at: &PartitionId| pending.is_some_and(|it| it.contains_key(at));
+            let draining = descriptor.draining.iter().copied();
+            draining
+                .filter(move |at| !waits(at))
+                .map(move |at| (descriptor, at))
+        })
+    }
+
     /// Whether every partition of the spread has confirmed this version or a later one.
     pub fn is_delivered(&self, queue: QueueId, version: u64) -> bool {
         let waiting = self.pending.get(&queue);
@@ -336,6 +353,10 @@ impl Metadata {
             self.deliver(&record.descriptor, held_version);
         }
         let version = record.descriptor.version;
+        match record.descriptor.draining.is_empty() {
+            true => self.draining.remove(&queue),
+            false => self.draining.insert(queue),
+        };
         self.revisions.remove(&record.revision);
         record.revision = self.next_revision();
         self.revisions.insert(record.revision, queue);
@@ -346,6 +367,7 @@ impl Metadata {
     /// Removes a live queue and answers the version of the descriptor that says so.
     pub(crate) fn remove(&mut self, queue: QueueId) -> Option<u64> {
         let record = self.queues.remove(&queue)?;
+        self.draining.remove(&queue);
         self.revisions.remove(&record.revision);
         let names = self
             .names

@@ -57,6 +57,11 @@ impl Metadata {
                 || settings.deduplication_scope == DeduplicationScope::MessageGroup,
             "throughput is limited per message group only if deduplication is"
         );
+        assert_eq!(
+            self.draining.contains(&queue),
+            !record.descriptor.draining.is_empty(),
+            "queues with draining partitions are found"
+        );
         self.validate_descriptor(&record.descriptor);
     }
 
@@ -126,6 +131,10 @@ impl Metadata {
             "no record is newer than the revision"
         );
         assert!(self.cluster_revision <= self.revision, "nor is the cluster");
+        assert!(
+            self.draining.iter().all(|it| self.queues.contains_key(it)),
+            "only live queues have draining partitions to look after"
+        );
     }
 
     fn validate_removals(&self) {

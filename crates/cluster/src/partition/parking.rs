@@ -179,8 +179,20 @@ impl Parking {
         polls.into_iter().map(|(_, call)| call).collect()
     }
 
-    /// Forgets queues without polls.
+    /// Forgets polls whose client has gone, and queues without polls.
     pub fn tidy(&mut self) {
+        for (queue, parked) in &mut self.queues {
+            parked.polls.retain(|(ticket, call)| {
+                let until = call
+                    .wait_until
+                    .expect("a parked poll waits until some time");
+                let kept = !call.is_abandoned();
+                if !kept {
+                    self.ends.remove(&(until, *queue, *ticket));
+                }
+                kept
+            });
+        }
         let idle: Vec<QueueId> = self
             .queues
             .iter()
@@ -274,6 +286,20 @@ mod tests {
         assert!(parking.grant(QUEUE).is_none());
         parking.tidy();
         assert!(!parking.knows(QUEUE));
+    }
+
+    #[tokio::test]
+    async fn forgets_polls_whose_client_has_gone() {
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut parking = Parking::default();
+        let ((gone, client), (waiting, _client)) = (poll(1, until), poll(2, until));
+        parking.park(gone, until);
+        parking.park(waiting, until);
+        drop(client);
+        parking.tidy();
+        assert_eq!(parking.len(), 1);
+        let granted = parking.grant(QUEUE).expect("one still waits");
+        assert_eq!(granted.command.request_id, RequestId(2));
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! Nodes over simulated disks and a paused clock: what a front sees.
 
 mod network;
+mod spread;
 mod three_nodes;
 
 use std::collections::BTreeMap;
@@ -12,13 +13,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use hikyaku_cluster::{
     CallError, Clock, ControlError, HandleError, HostLimits, MemoryCopy, Node, NodeParts,
-    NodeSettings, Outgoing, ReceiveRequest, Received, SystemClock, SystemEntropy, ToldClock,
+    NodeSettings, Outgoing, ReceiveRequest, Received, SendFailure, SystemClock, SystemEntropy,
+    ToldClock,
 };
 use hikyaku_metadata::{
     Attributes, CreateQueue, CreateQueueError, PurgeQueueError, QueueRecord, SetAttributes,
     TenantId,
 };
-use hikyaku_queue::MessageId;
+use hikyaku_queue::{MessageId, Sent};
 use hikyaku_raft::{Identity, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{CrashKind, Log, LogConfig, SimDisk, Work};
 use network::Wires;
@@ -51,12 +53,30 @@ async fn start(disk: &Arc<SimDisk>) -> Arc<Node> {
     node
 }
 
+/// Sends messages, all or none as far as the test is concerned.
+async fn send(
+    node: &Node,
+    queue: &QueueRecord,
+    messages: Vec<Outgoing>,
+) -> Result<Vec<Sent>, SendFailure> {
+    node.send(queue, messages).await.into_iter().collect()
+}
+
 async fn queue(node: &Node, name: &str, fifo: bool) -> Arc<QueueRecord> {
+    queue_with(node, name, fifo, Attributes::default()).await
+}
+
+async fn queue_with(
+    node: &Node,
+    name: &str,
+    fifo: bool,
+    attributes: Attributes,
+) -> Arc<QueueRecord> {
     let create = CreateQueue {
         tenant: TenantId::DEFAULT,
         name: name.to_owned(),
         fifo,
-        attributes: Attributes::default(),
+        attributes,
         tags: BTreeMap::new(),
     };
     node.create_queue(create).await.expect("created");
@@ -116,11 +136,10 @@ fn applied(node: &Node) -> u64 {
 async fn a_message_is_sent_received_and_deleted() {
     let node = start(&Arc::new(SimDisk::new(1))).await;
     let queue = queue(&node, "q", false).await;
-    let sent = node
-        .send(&queue, vec![message(1), message(2)])
+    let sent = send(&node, &queue, vec![message(1), message(2)])
         .await
         .expect("sent");
-    assert!(sent.iter().all(Result::is_ok));
+    assert_eq!(sent.len(), 2);
     let received = node.receive(&queue, up_to(10)).await.expect("received");
     assert_eq!(bodies(&received), [1, 2]);
     assert_eq!(received[0].receive_count, 1);
@@ -144,7 +163,7 @@ async fn a_message_is_sent_received_and_deleted() {
 async fn a_message_returns_after_its_visibility_timeout() {
     let node = start(&Arc::new(SimDisk::new(1))).await;
     let queue = queue(&node, "q", false).await;
-    node.send(&queue, vec![message(1)]).await.expect("sent");
+    send(&node, &queue, vec![message(1)]).await.expect("sent");
     assert_eq!(
         node.receive(&queue, up_to(1))
             .await
@@ -169,15 +188,13 @@ async fn a_message_returns_after_its_visibility_timeout() {
 async fn fifo_keeps_order_and_drops_duplicates() {
     let node = start(&Arc::new(SimDisk::new(1))).await;
     let queue = queue(&node, "q.fifo", true).await;
-    let first = node
-        .send(&queue, vec![ordered("a", 1), ordered("a", 2)])
+    let first = send(&node, &queue, vec![ordered("a", 1), ordered("a", 2)])
         .await
         .expect("sent");
-    let again = node
-        .send(&queue, vec![ordered("a", 1)])
+    let again = send(&node, &queue, vec![ordered("a", 1)])
         .await
         .expect("sent");
-    let (first, again) = (first[0].expect("sent"), again[0].expect("sent"));
+    let (first, again) = (first[0], again[0]);
     assert_eq!(
         (again.id, again.sequence, again.duplicate),
         (first.id, first.sequence, true)
@@ -197,7 +214,7 @@ async fn a_long_poll_wakes_when_a_message_comes() {
         tokio::spawn(async move { node.receive(&queue, waiting(20)).await })
     };
     tokio::time::sleep(Duration::from_secs(5)).await;
-    node.send(&queue, vec![message(4)]).await.expect("sent");
+    send(&node, &queue, vec![message(4)]).await.expect("sent");
     let received = poll.await.expect("no panic").expect("received");
     assert_eq!(bodies(&received), [4]);
     node.stop().await;
@@ -211,7 +228,7 @@ async fn a_long_poll_wakes_when_a_delay_ends() {
         delay_ms: Some(3_000),
         ..message(9)
     };
-    node.send(&queue, vec![delayed]).await.expect("sent");
+    send(&node, &queue, vec![delayed]).await.expect("sent");
     let started = tokio::time::Instant::now();
     let received = node.receive(&queue, waiting(20)).await.expect("received");
     assert_eq!(bodies(&received), [9]);
@@ -244,7 +261,7 @@ async fn a_grant_whose_client_has_gone_is_returned_uncounted() {
     let queue = queue(&node, "q", false).await;
     let gone = tokio::time::timeout(Duration::from_secs(1), node.receive(&queue, waiting(20)));
     assert!(gone.await.is_err());
-    node.send(&queue, vec![message(1)]).await.expect("sent");
+    send(&node, &queue, vec![message(1)]).await.expect("sent");
     let received = node.receive(&queue, waiting(20)).await.expect("received");
     assert_eq!(received[0].receive_count, 1);
     node.stop().await;
@@ -257,7 +274,7 @@ async fn an_answer_nobody_fetched_is_returned_uncounted() {
     let mut poll = Box::pin(node.receive(&queue, waiting(20)));
     let started = std::future::poll_fn(|cx| Poll::Ready(poll.as_mut().poll(cx).is_pending()));
     assert!(started.await, "nothing to receive yet");
-    node.send(&queue, vec![message(1)]).await.expect("sent");
+    send(&node, &queue, vec![message(1)]).await.expect("sent");
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(
         node.counts(&queue).await.expect("counted").in_flight,
@@ -275,7 +292,7 @@ async fn what_was_acknowledged_survives_a_power_cut() {
     let disk = Arc::new(SimDisk::new(3));
     let node = start(&disk).await;
     let orders = queue(&node, "orders", false).await;
-    node.send(&orders, vec![message(1), message(2), message(3)])
+    send(&node, &orders, vec![message(1), message(2), message(3)])
         .await
         .expect("sent");
     let received = node.receive(&orders, up_to(2)).await.expect("received");
@@ -310,13 +327,13 @@ async fn a_full_disk_refuses_sends_and_lets_receives_and_deletes_go_on() {
     };
     let mut accepted = 0;
     let refused = loop {
-        match node.send(&queue, vec![large()]).await {
-            Ok(results) => accepted += results.iter().filter(|result| result.is_ok()).count(),
+        match send(&node, &queue, vec![large()]).await {
+            Ok(sent) => accepted += sent.len(),
             Err(refused) => break refused,
         }
         assert!(accepted < 10_000, "the disk is never full");
     };
-    assert_eq!(refused, CallError::DiskFull);
+    assert_eq!(refused, SendFailure::Call(CallError::DiskFull));
     let mut deleted = 0;
     while deleted < accepted {
         let received = node
@@ -335,7 +352,7 @@ async fn a_full_disk_refuses_sends_and_lets_receives_and_deletes_go_on() {
     }
     disk.set_capacity(None);
     let mut tries = 0;
-    while node.send(&queue, vec![large()]).await.is_err() {
+    while send(&node, &queue, vec![large()]).await.is_err() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         tries += 1;
         assert!(tries < 60, "sends come back without a restart");
@@ -347,9 +364,9 @@ async fn a_full_disk_refuses_sends_and_lets_receives_and_deletes_go_on() {
 async fn purge_and_delete_are_points_in_time() {
     let node = start(&Arc::new(SimDisk::new(1))).await;
     let queue = queue(&node, "q", false).await;
-    node.send(&queue, vec![message(1)]).await.expect("sent");
+    send(&node, &queue, vec![message(1)]).await.expect("sent");
     node.purge_queue(queue.descriptor.id).await.expect("purged");
-    node.send(&queue, vec![message(2)]).await.expect("sent");
+    send(&node, &queue, vec![message(2)]).await.expect("sent");
     assert_eq!(
         bodies(&node.receive(&queue, up_to(10)).await.expect("received")),
         [2]
@@ -362,8 +379,8 @@ async fn purge_and_delete_are_points_in_time() {
     node.delete_queue(queue.descriptor.id)
         .await
         .expect("deleted");
-    let sent = node.send(&queue, vec![message(3)]).await;
-    assert_eq!(sent.unwrap_err(), CallError::QueueGone);
+    let sent = send(&node, &queue, vec![message(3)]).await;
+    assert_eq!(sent.unwrap_err(), SendFailure::Call(CallError::QueueGone));
     assert_eq!(
         node.read_queue(TenantId::DEFAULT, "q")
             .await
@@ -391,7 +408,7 @@ async fn purge_and_delete_are_points_in_time() {
 async fn attributes_reach_the_partition_before_the_answer() {
     let node = start(&Arc::new(SimDisk::new(1))).await;
     let queue = queue(&node, "q", false).await;
-    node.send(&queue, vec![message(1)]).await.expect("sent");
+    send(&node, &queue, vec![message(1)]).await.expect("sent");
     let attributes = Attributes {
         visibility_timeout_ms: Some(1_000),
         ..Attributes::default()
@@ -426,7 +443,7 @@ async fn a_handle_of_another_queue_is_refused() {
         queue(&node, "one", false).await,
         queue(&node, "other", false).await,
     );
-    node.send(&one, vec![message(1)]).await.expect("sent");
+    send(&node, &one, vec![message(1)]).await.expect("sent");
     let received = node.receive(&one, up_to(1)).await.expect("received");
     let handle = received[0].receipt_handle.as_str();
     assert_eq!(

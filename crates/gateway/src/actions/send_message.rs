@@ -1,6 +1,6 @@
 //! `SendMessage`: one message joins a queue.
 
-use hikyaku_cluster::Outgoing;
+use hikyaku_cluster::{Outgoing, SendFailure};
 use hikyaku_queue::{self as queue, SendError};
 use hikyaku_sqs::actions::send_message::{SendMessage, SendMessageResponse};
 use hikyaku_sqs::error::SqsError;
@@ -17,15 +17,15 @@ pub(super) async fn run(request: SendMessage<'_>, call: &Call<'_>) -> Result<Vec
     let message = request.check(facts_of(&queue))?;
     let id = draw_uuid(call.node.entropy());
     let messages = vec![outgoing(&message, id, call)];
-    let sent = call.node.send(&queue, messages).await;
-    let mut sent = sent.map_err(failure::of_call)?;
+    let mut sent = call.node.send(&queue, messages).await;
     match sent.pop().expect("one result per message") {
         Ok(sent) => {
             let id = MessageId(sent.id.0);
             let response = SendMessageResponse::new(id, message.digests(), sent.sequence);
             Ok(call.answer(&response))
         }
-        Err(error) => Err(refusal(&message, error)),
+        Err(SendFailure::Refused(error)) => Err(refusal(&message, error)),
+        Err(SendFailure::Call(error)) => Err(failure::of_call(error)),
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::harness::{Cluster, create, delay};
 use crate::script::PARTITIONS;
 use hikyaku_metadata::{
-    AttributeError, AttributeName, Attributes, Command, CreateQueueError, PartitionEmptied, Reply,
-    SetAttributesError, home_partition, spread,
+    AttributeError, AttributeName, Attributes, Command, CreateQueueError, DescriptorDelivered,
+    PartitionEmptied, Reply, SetAttributesError, home_partition, spread,
 };
 use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId};
 
@@ -95,6 +95,18 @@ fn a_narrower_spread_drains_what_leaves_it() {
     assert_eq!(descriptor.spread, before[..1]);
     assert_eq!(descriptor.draining, before[1..]);
     assert_eq!(cluster.pending_partitions().len(), 3);
+
+    let draining = |cluster: &Cluster| -> Vec<PartitionId> {
+        cluster.metadata.draining().map(|(_, at)| at).collect()
+    };
+    assert_eq!(draining(&cluster), [], "nobody has confirmed it");
+    let delivered = DescriptorDelivered {
+        queue: QUEUE,
+        version: 2,
+        partition: before[1],
+    };
+    cluster.ask(2, Command::DescriptorDelivered(delivered));
+    assert_eq!(draining(&cluster), before[1..2]);
 
     cluster.emptied(2, 2, before[1]);
     let descriptor = &cluster.record(QUEUE).descriptor;

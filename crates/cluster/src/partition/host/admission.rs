@@ -33,12 +33,27 @@ impl Host {
                 );
             }
             Operation::Receive { .. } => self.admit_receive(call),
+            // A receive that handed nothing out leaves nothing to take back.
+            Operation::ReturnUnread { .. }
+                if self.proposals.is_empty() && !self.has_taken(&call) =>
+            {
+                answer_plainly(call, Reply::Returned, self.now_ms());
+            }
             _ => self.waiting.push_back(call),
         }
     }
 
     pub(super) fn is_short_of_room(&self) -> bool {
         !self.raft.has_room() || self.memory.is_exceeded()
+    }
+
+    /// Whether the receive that a return is about was answered; one under way may be.
+    fn has_taken(&self, call: &Call) -> bool {
+        let Operation::ReturnUnread { receive, .. } = &call.command.operation else {
+            return false;
+        };
+        self.group
+            .with_machine(|machine| machine.0.has_answer(*receive))
     }
 
     pub(super) fn has_answer(&self, call: &Call) -> bool {
@@ -51,6 +66,7 @@ impl Host {
     pub(super) fn admit_receive(&mut self, call: Call) {
         let now_ms = self.now_ms();
         let queue = call.command.queue;
+        let repeats_only = matches!(call.command.operation, Operation::Receive { max: 0, .. });
         let (candidate, at_once) = self.group.with_machine(|machine| {
             let machine = &machine.0;
             let again = match &call.command.operation {
@@ -63,8 +79,11 @@ impl Host {
             let at_once = again
                 || machine.has_answer(call.command.request_id)
                 || machine.is_gone(queue)
-                || (call.wait_until.is_none() && machine.is_over_in_flight_limit(queue, now_ms));
-            (machine.has_candidate(queue, now_ms), at_once)
+                || (call.wait_until.is_none()
+                    && !repeats_only
+                    && machine.is_over_in_flight_limit(queue, now_ms));
+            let candidate = !repeats_only && machine.has_candidate(queue, now_ms);
+            (candidate, at_once)
         });
         // Polls that came before are served before.
         let first_in_line = !self.parking.knows(queue) || call.wait_until.is_none();

@@ -1,0 +1,90 @@
+//! Counts of messages, asked of partition leaders: nothing is proposed and nothing handed out.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use hikyaku_proto::node as wire;
+use hikyaku_queue::{Counts, Descriptor, PartitionId, QueueId};
+use tokio::time::Instant;
+
+use super::{ATTEMPT_LIMIT, CallError, FIRST_PAUSE, LAST_PAUSE, Router, wait_for_change};
+use crate::partition::PartitionHandle;
+
+/// How long a glance at a partition's counts may take: it is skipped when its leader is slow to say.
+const GLANCE_LIMIT: Duration = Duration::from_millis(500);
+
+impl Router {
+    /// Counts a queue's messages at the partition's leader.
+    pub async fn counts(
+        &self,
+        partition: PartitionId,
+        queue: QueueId,
+    ) -> Result<Counts, CallError> {
+        let unavailable = CallError::Unavailable { no_effect: true };
+        let handle = self.partition(partition).ok_or(unavailable)?;
+        let deadline = Instant::now() + self.budget;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            if let Some(counts) = self.counts_attempt(handle, queue, ATTEMPT_LIMIT).await {
+                return Ok(counts);
+            }
+            if Instant::now() + pause >= deadline {
+                return Err(unavailable);
+            }
+            wait_for_change(handle, pause).await;
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
+    }
+
+    /// Counts a queue's messages at the partition's leader if it says so at once.
+    pub async fn glance(&self, partition: PartitionId, queue: QueueId) -> Option<Counts> {
+        let handle = self.partition(partition)?;
+        self.counts_attempt(handle, queue, GLANCE_LIMIT).await
+    }
+
+    async fn counts_attempt(
+        &self,
+        handle: &PartitionHandle,
+        queue: QueueId,
+        limit: Duration,
+    ) -> Option<Counts> {
+        use wire::counts_response::Result as Answer;
+        let leadership = handle.leadership();
+        let leader = leadership.leader_node?;
+        if leader == self.node {
+            return leadership.serving.then(|| handle.counts(queue));
+        }
+        let request = wire::CountsRequest {
+            partition: handle.partition().0,
+            queue: queue.0,
+        };
+        let answer = self.peers.queue_counts(leader, request, limit).await;
+        match answer.ok()?.result? {
+            Answer::Counts(counts) => Some(counts_from_wire(counts)),
+            Answer::Retry(_) => None,
+        }
+    }
+
+    /// Whether as many messages of the queue are in flight over all its partitions as may be, as they
+    /// announced lately.
+    pub async fn is_over_in_flight_limit(&self, queue: &Descriptor) -> bool {
+        let limit = u64::from(queue.in_flight_limit);
+        if let Some(known) = self.in_flight.known(queue.id, Instant::now()) {
+            return known >= limit;
+        }
+        let glances = queue.visited().map(|at| self.glance(at, queue.id));
+        let counts = join_all(glances).await;
+        let sum = counts.iter().flatten().map(|counts| counts.in_flight).sum();
+        self.in_flight.announce(queue.id, sum);
+        sum >= limit
+    }
+}
+
+fn counts_from_wire(counts: wire::Counts) -> Counts {
+    Counts {
+        visible: counts.visible,
+        in_flight: counts.in_flight,
+        delayed: counts.delayed,
+        oldest_sent_at: counts.oldest_sent_at_ms,
+    }
+}
