@@ -337,6 +337,23 @@ impl Connection {
             .map(|_| ())
     }
 
+    /// Sets some of the queue's attributes.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn set_attributes(
+        &mut self,
+        queue_url: &str,
+        attributes: &[(&str, String)],
+    ) -> Result<(), CallError> {
+        let attributes: Map<String, Value> = attributes
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), json!(value)))
+            .collect();
+        let body = json!({ "QueueUrl": queue_url, "Attributes": attributes });
+        self.call("SetQueueAttributes", &body).await.map(|_| ())
+    }
+
     /// Reads the queue's attributes, all of them.
     ///
     /// # Errors

@@ -26,14 +26,34 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PRODUCERS: usize = 3;
 const CONSUMERS: usize = 3;
 
+/// Enough that each of a few partitions has some of them.
+const MESSAGE_GROUPS: usize = 8;
+
 /// Of simulated time, after the last fault.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(60);
+
+/// On which partitions a queue is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// As its kind says: one, or for ever the same.
+    OfItsKind,
+    /// Its owner changes them as long as producers produce; standard queues only.
+    Restless,
+}
+
+/// Partitions that a restless owner wants, one number after the other.
+const WIDTHS: [u32; 4] = [2, 1, 3, 1];
+
+/// How long an owner is content.
+const CONTENT: Duration = Duration::from_secs(3);
 
 /// How much there is to do.
 #[derive(Debug, Clone, Copy)]
 pub struct Work {
     /// The queue.
     pub kind: Kind,
+    /// How its partitions come to be.
+    pub spread: Spread,
     /// Sent by each of the producers.
     pub messages_per_producer: usize,
     /// Between two batches of a producer, so that the work lasts as long as the storm.
@@ -84,9 +104,8 @@ pub fn ledger(shelf: &Shelf) -> Ledger {
 
 async fn run(dialer: Dialer, work: Work, book: Book) -> anyhow::Result<()> {
     let fifo = work.kind != Kind::Standard;
-    let name = if fifo { "simulated.fifo" } else { "simulated" };
     let target = Target {
-        queue_url: create_queue(&dialer, name, fifo).await,
+        queue_url: create_queue(&dialer, work.kind).await,
         visibility_timeout: VISIBILITY_TIMEOUT,
         delay: Duration::ZERO,
         book,
@@ -100,9 +119,13 @@ async fn run(dialer: Dialer, work: Work, book: Book) -> anyhow::Result<()> {
             name: format!("p{producer}"),
             messages: work.messages_per_producer,
             body_bytes: 40,
-            message_groups: if fifo { 5 } else { 0 },
+            message_groups: if fifo { MESSAGE_GROUPS } else { 0 },
             pause: work.pause,
         }));
+    }
+    let mut owners = JoinSet::new();
+    if work.spread == Spread::Restless {
+        owners.spawn(own(dialer.clone(), target.queue_url.clone()));
     }
     let mut consumers = JoinSet::new();
     for _ in 0..CONSUMERS {
@@ -112,6 +135,7 @@ async fn run(dialer: Dialer, work: Work, book: Book) -> anyhow::Result<()> {
         }));
     }
     producers.join_all().await;
+    owners.shutdown().await;
     progress.stop();
     consumers.join_all().await;
 
@@ -122,11 +146,18 @@ async fn run(dialer: Dialer, work: Work, book: Book) -> anyhow::Result<()> {
 }
 
 /// Asks until a server answers; creating a queue twice is creating it once.
-async fn create_queue(dialer: &Dialer, name: &str, fifo: bool) -> String {
+async fn create_queue(dialer: &Dialer, kind: Kind) -> String {
     let timeout = VISIBILITY_TIMEOUT.as_secs().to_string();
     let mut attributes = vec![("VisibilityTimeout", timeout.as_str())];
-    if fifo {
+    let name = match kind {
+        Kind::Standard => "simulated",
+        Kind::Fifo | Kind::FifoByMessageGroup => "simulated.fifo",
+    };
+    if kind != Kind::Standard {
         attributes.push(("FifoQueue", "true"));
+    }
+    if kind == Kind::FifoByMessageGroup {
+        attributes.push(("DeduplicationScope", "messageGroup"));
     }
     loop {
         if let Ok(mut connection) = dialer.dial().await
@@ -135,5 +166,17 @@ async fn create_queue(dialer: &Dialer, name: &str, fifo: bool) -> String {
             return queue_url;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Changes its mind about the queue's partitions until it is stopped.
+async fn own(dialer: Dialer, queue_url: String) {
+    for width in WIDTHS.into_iter().cycle() {
+        if let Ok(mut connection) = dialer.dial().await {
+            let attributes = [("Hikyaku.Spread", width.to_string())];
+            // Whatever becomes of it, the next one comes soon.
+            let _ = connection.set_attributes(&queue_url, &attributes).await;
+        }
+        tokio::time::sleep(CONTENT).await;
     }
 }

@@ -18,13 +18,13 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use turmoil::net::TcpListener;
 
-use super::clients::{self, PORT};
+use super::clients::{self, PORT, Spread};
 use super::ports::{Front, SkewedClock, Wires};
 use super::weather::{Climate, Crash, Weather};
 
 const SERVERS: [&str; 3] = ["node-1", "node-2", "node-3"];
 const PEER_PORT: u16 = 9325;
-const PARTITIONS: u32 = 2;
+const PARTITIONS: u32 = 3;
 const MEMORY_BYTES: usize = 64 << 20;
 
 const MESSAGES_PER_PRODUCER: usize = 1_000;
@@ -57,7 +57,7 @@ struct Machine {
 }
 
 /// One run and what the clients saw of it.
-pub fn run(seed: u64, kind: Kind) -> Ledger {
+pub fn run(seed: u64, kind: Kind, spread: Spread) -> Ledger {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut sim = turmoil::Builder::new()
         .rng_seed(seed)
@@ -84,6 +84,7 @@ pub fn run(seed: u64, kind: Kind) -> Ledger {
     }
     let work = clients::Work {
         kind,
+        spread,
         messages_per_producer: MESSAGES_PER_PRODUCER,
         pause: PAUSE,
     };

@@ -27,6 +27,7 @@ mod runner;
 mod stand_in;
 mod weather;
 
+use clients::Spread;
 use runner::{Case, Expected};
 use stand_in::Fault;
 
@@ -34,12 +35,22 @@ use stand_in::Fault;
 const CASES: &[Case] = &[
     Case {
         name: "three_nodes_keep_their_promises_on_a_standard_queue",
-        run: |seed| cluster::run(seed, Kind::Standard),
+        run: |seed| cluster::run(seed, Kind::Standard, Spread::OfItsKind),
+        expected: Expected::Kept,
+    },
+    Case {
+        name: "three_nodes_keep_their_promises_while_a_standard_queue_spreads_and_shrinks",
+        run: |seed| cluster::run(seed, Kind::Standard, Spread::Restless),
         expected: Expected::Kept,
     },
     Case {
         name: "three_nodes_keep_their_promises_on_a_fifo_queue",
-        run: |seed| cluster::run(seed, Kind::Fifo),
+        run: |seed| cluster::run(seed, Kind::Fifo, Spread::OfItsKind),
+        expected: Expected::Kept,
+    },
+    Case {
+        name: "three_nodes_keep_their_promises_on_a_fifo_queue_of_many_partitions",
+        run: |seed| cluster::run(seed, Kind::FifoByMessageGroup, Spread::OfItsKind),
         expected: Expected::Kept,
     },
     Case {

@@ -27,7 +27,7 @@ use hyper_util::rt::TokioIo;
 use tokio::time::sleep;
 use turmoil::net::TcpListener;
 
-use super::clients::{self, PORT, VISIBILITY_TIMEOUT, Work};
+use super::clients::{self, PORT, Spread, VISIBILITY_TIMEOUT, Work};
 use super::weather::{Climate, Weather};
 
 mod actions;
@@ -96,6 +96,7 @@ pub fn run(seed: u64, kind: Kind, fault: Fault) -> Ledger {
     });
     let work = Work {
         kind,
+        spread: Spread::OfItsKind,
         messages_per_producer: MESSAGES_PER_PRODUCER,
         pause: PAUSE,
     };
@@ -252,6 +253,7 @@ impl StandIn {
             purge_epoch: 0,
             in_flight_limit: 120_000,
             spread: vec![PARTITION],
+            draining: Vec::new(),
         }
     }
 }

@@ -13,6 +13,7 @@ mod batches;
 mod fifo;
 mod messages;
 mod queues;
+mod spread;
 
 /// A server and a client for it; the server ends with this value.
 struct World {
