@@ -45,6 +45,7 @@ pub use command::purge_queue::{PURGE_INTERVAL_MS, PurgeQueue, PurgeQueueError};
 pub use command::set_attributes::{SetAttributes, SetAttributesError};
 pub use command::tag_queue::{TAGS_MAX, TagQueue, TagQueueError};
 pub use command::untag_queue::{UntagQueue, UntagQueueError};
+pub use command::widen_spread::WidenSpread;
 pub use entry::{Envelope, decode_entry, encode_entry};
 pub use machine::{Metadata, Outcome, REMOVAL_MEMORY_MS};
 pub use placement::{

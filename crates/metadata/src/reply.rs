@@ -37,6 +37,8 @@ pub enum Reply {
     SettingsChanged(Result<(), ChangeSettingsError>),
     /// To `PartitionEmptied`.
     PartitionEmptied,
+    /// To `WidenSpread`.
+    SpreadWidened,
 }
 
 impl Reply {
@@ -93,6 +95,7 @@ impl Reply {
                 write_result(writer, 10, result, |_, ()| {}, |w, error| error.write(w));
             }
             Self::PartitionEmptied => writer.u8(11),
+            Self::SpreadWidened => writer.u8(12),
         }
     }
 
@@ -112,6 +115,7 @@ impl Reply {
                 Self::SettingsChanged(read_result(reader, |_| Ok(()), ChangeSettingsError::read)?)
             }
             11 => Self::PartitionEmptied,
+            12 => Self::SpreadWidened,
             kind => return Err(unknown("reply", kind)),
         })
     }

@@ -13,6 +13,7 @@ pub(crate) mod purge_queue;
 pub(crate) mod set_attributes;
 pub(crate) mod tag_queue;
 pub(crate) mod untag_queue;
+pub(crate) mod widen_spread;
 
 use crate::codec::{DecodeError, Reader, Writer, unknown};
 use crate::machine::Metadata;
@@ -43,6 +44,8 @@ pub enum Command {
     ChangeSettings(change_settings::ChangeSettings),
     /// A draining partition is empty.
     PartitionEmptied(partition_emptied::PartitionEmptied),
+    /// A queue is too much for its partitions.
+    WidenSpread(widen_spread::WidenSpread),
 }
 
 impl Command {
@@ -50,7 +53,10 @@ impl Command {
     pub(crate) fn keeps_answer(&self) -> bool {
         !matches!(
             self,
-            Self::DescriptorDelivered(_) | Self::Housekeep | Self::PartitionEmptied(_)
+            Self::DescriptorDelivered(_)
+                | Self::Housekeep
+                | Self::PartitionEmptied(_)
+                | Self::WidenSpread(_)
         )
     }
 
@@ -67,6 +73,7 @@ impl Command {
             Self::Housekeep => housekeep::apply(metadata),
             Self::ChangeSettings(command) => Reply::SettingsChanged(command.apply(metadata)),
             Self::PartitionEmptied(command) => command.apply(metadata),
+            Self::WidenSpread(command) => command.apply(metadata),
         }
     }
 
@@ -84,6 +91,7 @@ impl Command {
             Self::Housekeep => {}
             Self::ChangeSettings(command) => command.write(writer),
             Self::PartitionEmptied(command) => command.write(writer),
+            Self::WidenSpread(command) => command.write(writer),
         }
     }
 
@@ -102,6 +110,7 @@ impl Command {
             9 => Self::Housekeep,
             10 => Self::ChangeSettings(change_settings::ChangeSettings::read(reader)?),
             11 => Self::PartitionEmptied(partition_emptied::PartitionEmptied::read(reader)?),
+            12 => Self::WidenSpread(widen_spread::WidenSpread::read(reader)?),
             kind => return Err(unknown("command", kind)),
         })
     }
@@ -119,6 +128,7 @@ impl Command {
             Self::Housekeep => 9,
             Self::ChangeSettings(_) => 10,
             Self::PartitionEmptied(_) => 11,
+            Self::WidenSpread(_) => 12,
         }
     }
 }

@@ -10,7 +10,7 @@ use hikyaku_metadata::{
     DeleteQueueError, DescriptorDelivered, Envelope, FifoThroughputLimit, Found, FoundError,
     Metadata, NodeRecord, PartitionEmptied, PurgeQueue, PurgeQueueError, QueueRecord, Reply,
     SetAttributes, SetAttributesError, TagQueue, TagQueueError, UntagQueue, UntagQueueError,
-    decode_entry, encode_entry, home_partition,
+    WidenSpread, decode_entry, encode_entry, home_partition,
 };
 use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId};
 use std::collections::BTreeMap;
@@ -107,6 +107,10 @@ fn commands() -> Vec<Command> {
                 ..Attributes::default()
             },
         }),
+        Command::WidenSpread(WidenSpread {
+            queue: QUEUE,
+            version: 12,
+        }),
     ]
 }
 
@@ -157,6 +161,7 @@ fn replies() -> Vec<Reply> {
         Reply::AttributesSet(Err(SetAttributesError::Attributes(
             AttributeError::StandardOnly(AttributeName::Spread),
         ))),
+        Reply::SpreadWidened,
     ]
 }
 
@@ -300,7 +305,7 @@ fn no_prefix_of_anything_is_taken_for_the_whole() {
 }
 
 const ENTRY: &str = "
-0102020000000000000c000000010000000000000000000000000000000101000000000000010403020100000000000
+0102020000000000000d000000010000000000000000000000000000000101000000000000010403020100000000000
 0000000000000200000000100000005000000aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa0100000006000000000000000
 3000000613a3102000000000000000000000000000000010100000000000002070000000000000006000000712e6669
@@ -314,7 +319,7 @@ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa0100000006
 00000090000000000000000000000000000000101000000000000090a00000000000000000000000000000001010000
 000000000a0a000000000000000b00000000000000000000000000000001010000000000000b0100000000000000080
 0000000000000090000000c000000000000000000000000000000010100000000000005010000000000000001100b00
-0000
+00000d00000000000000000000000000000001010000000000000c01000000000000000c00000000000000
 ";
 
 const REPLIES: &str = "
@@ -349,6 +354,7 @@ const REPLIES: &str = "
 010a00010900000000000000
 010b
 010500020410
+010c
 ";
 
 const RECORD: &str = "

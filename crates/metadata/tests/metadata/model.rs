@@ -94,7 +94,10 @@ impl Model {
         if let Some((_, reply)) = before
             && !matches!(
                 reply,
-                Reply::DescriptorDelivered | Reply::Housekept | Reply::PartitionEmptied
+                Reply::DescriptorDelivered
+                    | Reply::Housekept
+                    | Reply::PartitionEmptied
+                    | Reply::SpreadWidened
             )
         {
             return *reply;
@@ -150,6 +153,19 @@ impl Model {
                     queue.new_version();
                 }
                 Reply::PartitionEmptied
+            }
+            Command::WidenSpread(widen) => {
+                let queue = self.alive(widen.queue);
+                let queue = queue.filter(|it| it.version == widen.version && !it.fifo);
+                if let Some(queue) = queue.filter(|it| width(&it.attributes) == 0)
+                    && queue.spread.len() < PARTITIONS as usize
+                {
+                    let wider = queue.spread.len() as u32 * 2;
+                    queue.spread = spread(queue.id, PARTITIONS, wider);
+                    queue.draining.retain(|it| !queue.spread.contains(it));
+                    queue.new_version();
+                }
+                Reply::SpreadWidened
             }
             Command::Housekeep => Reply::Housekept,
             Command::ChangeSettings(change) => {

@@ -4,7 +4,7 @@ use hikyaku_metadata::{
     AttributeName, Attributes, ChangeSettings, ClusterRecord, ClusterSettings, Command,
     CreateQueue, DeleteQueue, DescriptorDelivered, Envelope, FifoThroughputLimit, Found,
     NodeRecord, PartitionEmptied, PurgeQueue, QueueRecord, SetAttributes, TagQueue, TenantId,
-    UntagQueue, spread,
+    UntagQueue, WidenSpread, spread,
 };
 use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId, RequestId};
 use proptest::collection::vec;
@@ -256,6 +256,9 @@ pub fn command() -> impl Strategy<Value = Command> {
         }),
         4 => delivered().prop_map(Command::DescriptorDelivered),
         3 => emptied().prop_map(Command::PartitionEmptied),
+        2 => (queue(), 1_u64..6).prop_map(|(queue, version)| {
+            Command::WidenSpread(WidenSpread { queue, version })
+        }),
         2 => Just(Command::Housekeep),
         1 => prop_oneof![Just(0), Just(60_000), Just(600_001)].prop_map(|name_reuse_delay_ms| {
             Command::ChangeSettings(ChangeSettings(ClusterSettings { name_reuse_delay_ms }))

@@ -4,7 +4,7 @@ use crate::harness::{Cluster, create, delay};
 use crate::script::PARTITIONS;
 use hikyaku_metadata::{
     AttributeError, AttributeName, Attributes, Command, CreateQueueError, DescriptorDelivered,
-    PartitionEmptied, Reply, SetAttributesError, home_partition, spread,
+    PartitionEmptied, Reply, SetAttributesError, WidenSpread, home_partition, spread,
 };
 use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId};
 
@@ -185,4 +185,34 @@ fn creating_again_compares_the_wish() {
         different.to_string(),
         "a queue of this name has a different Hikyaku.Spread"
     );
+}
+
+#[test]
+fn a_busy_queue_doubles_its_spread_a_version_each() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders");
+    let widths = [2, 4, 4];
+    for (now, (version, width)) in (1..).zip((1..).zip(widths)) {
+        let widen = Command::WidenSpread(WidenSpread { queue, version });
+        // The second to ask under this version is too late.
+        for _ in 0..2 {
+            assert_eq!(cluster.ask(now, widen.clone()), Reply::SpreadWidened);
+        }
+        assert_eq!(cluster.record(queue).descriptor.spread.len(), width);
+    }
+    let record = cluster.record(queue);
+    assert_eq!(record.descriptor.version, 3, "there are no more than four");
+    assert_eq!(record.settings.spread_width, 0);
+}
+
+#[test]
+fn only_queues_without_a_wish_grow() {
+    let mut cluster = Cluster::founded();
+    cluster.ask(0, create("pinned", wide(1)));
+    let fifo = cluster.create(0, "orders.fifo");
+    for queue in [QUEUE, fifo] {
+        let widen = WidenSpread { queue, version: 1 };
+        cluster.ask(1, Command::WidenSpread(widen));
+        assert_eq!(cluster.record(queue).descriptor.spread.len(), 1);
+    }
 }
