@@ -126,6 +126,7 @@ impl Machine {
             limits: HostLimits::default(),
             memory_bytes: MEMORY_BYTES,
             request_budget: REQUEST_BUDGET,
+            grow_spreads: true,
         };
         let parts = NodeParts {
             raft: Arc::new(raft),

@@ -40,6 +40,8 @@ impl Dev {
             name: "hikyaku dev",
             values: vec![
                 ("auth.accept_any_credentials", true.to_string()),
+                // One order of things on a laptop, whatever the load.
+                ("cluster.grow_queues", false.to_string()),
                 ("cluster.partitions", PARTITIONS.to_string()),
                 ("data_dir", data_dir.display().to_string()),
             ],

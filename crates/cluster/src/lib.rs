@@ -15,6 +15,7 @@ mod catalogue;
 mod clock;
 mod control;
 mod driver;
+mod growth;
 mod machines;
 mod memory;
 mod messages;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hikyaku_metadata::Metadata;
 use hikyaku_queue::{Partition, PartitionId};
 use hikyaku_raft::{Group, GroupSpec, Machine, OpenGroupError, ProposeError, RaftNode};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::calls::LocalCalls;
@@ -17,6 +17,7 @@ use crate::catalogue::{Catalogue, CatalogueCopy};
 use crate::clock::PartitionClock;
 use crate::control::{BarrierDescriptors, ControlPlane};
 use crate::driver::{Driver, Founding};
+use crate::growth::{BUSY_QUEUES_WAITING, Growth};
 use crate::machines::{METADATA_GROUP, MetadataMachine, PartitionMachine, group_of};
 use crate::memory::MemoryBudget;
 use crate::partition::{Host, HostLimits, HostParts, PartitionHandle};
@@ -43,6 +44,9 @@ pub struct NodeSettings {
     pub memory_bytes: usize,
     /// How long a request waits for a leader before the caller sees an error.
     pub request_budget: Duration,
+    /// Whether standard queues without a wish of their owner get more partitions when their load asks
+    /// for it.
+    pub grow_spreads: bool,
 }
 
 /// What a node is made of.
@@ -142,6 +146,7 @@ impl Node {
         ));
 
         let memory = MemoryBudget::new(settings.memory_bytes);
+        let (busy, busy_queues) = mpsc::channel(BUSY_QUEUES_WAITING);
         let mut handles = Vec::new();
         let mut groups = Vec::new();
         for number in 0..settings.partitions {
@@ -166,6 +171,7 @@ impl Node {
                 descriptors: Arc::new(BarrierDescriptors(Arc::clone(&control))),
                 limits: settings.limits,
                 memory: memory.share(),
+                busy: busy.clone(),
             };
             let (handle, serve) = Host::start(parts, stop.subscribe());
             tasks.spawn(serve);
@@ -180,6 +186,14 @@ impl Node {
         );
         let router = Arc::new(router);
         tasks.spawn(settle_claims(Arc::clone(&router), claims, stop.subscribe()));
+        if settings.grow_spreads {
+            let growth = Growth {
+                control: Arc::clone(&control),
+                catalogue: Arc::clone(&catalogue),
+                router: Arc::clone(&router),
+            };
+            tasks.spawn(growth.run(busy_queues, stop.subscribe()));
+        }
         if let Some(address) = &settings.peer_listen {
             let calls = Arc::new(LocalCalls::new(Arc::clone(&router), Arc::clone(&control)));
             let listening = raft.serve(address.clone(), calls).await;

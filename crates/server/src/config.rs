@@ -57,6 +57,9 @@ pub struct ClusterConfig {
     pub node_id: Option<u64>,
     /// Partitions that a new cluster is founded with; ignored once there is one.
     pub partitions: u32,
+    /// Whether standard queues get more partitions when their load asks for it. `false`: a queue has
+    /// those of its creation, or as many as its owner says.
+    pub grow_queues: bool,
     /// Where other nodes connect.
     pub peer_listen: Option<SocketAddr>,
     /// All nodes of the cluster, this one included.
@@ -155,6 +158,7 @@ impl Default for ClusterConfig {
         Self {
             node_id: None,
             partitions: 32,
+            grow_queues: true,
             peer_listen: None,
             peers: Vec::new(),
         }

@@ -160,6 +160,7 @@ fn node_settings(config: &Config, node: u64) -> NodeSettings {
         limits: HostLimits::default(),
         memory_bytes: config.limits.memory_bytes,
         request_budget: Duration::from_millis(config.limits.request_budget_ms),
+        grow_spreads: config.cluster.grow_queues,
     }
 }
 

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::batch::next_batch;
 use super::handle::PartitionHandle;
 use super::parking::Parking;
+use super::traffic::{Busy, Traffic};
 use super::unseen::WayBack;
 use super::{Answered, Call, SubmitError, own_call};
 use crate::clock::PartitionClock;
@@ -105,6 +106,8 @@ pub struct Host {
     /// Calls that wait for their queue's descriptor.
     stalled: BTreeMap<QueueId, Vec<Call>>,
     parking: Parking,
+    traffic: Traffic,
+    busy: mpsc::Sender<Busy>,
     housekeeping_at: Instant,
 }
 
@@ -128,6 +131,8 @@ pub struct HostParts {
     pub limits: HostLimits,
     /// What the machine may hold of the node's memory.
     pub memory: MemoryShare,
+    /// Where queues are named that have been too much for the partition.
+    pub busy: mpsc::Sender<Busy>,
 }
 
 impl Host {
@@ -169,6 +174,8 @@ impl Host {
             fetches: FuturesUnordered::new(),
             stalled: BTreeMap::new(),
             parking: Parking::default(),
+            traffic: Traffic::default(),
+            busy: parts.busy,
             housekeeping_at: Instant::now() + HOUSEKEEPING_INTERVAL,
         };
         (handle, host.run(stop))
@@ -367,8 +374,10 @@ impl Host {
             self.refresh_deadline(queue);
         }
         if now >= self.housekeeping_at {
+            let since = now + HOUSEKEEPING_INTERVAL - self.housekeeping_at;
             self.housekeeping_at = now + HOUSEKEEPING_INTERVAL;
             self.parking.tidy();
+            self.name_busy_queues(since, now_ms);
             self.memory
                 .report(self.group.with_machine(|machine| machine.0.state_bytes()));
             let due = self
@@ -379,6 +388,27 @@ impl Host {
                 self.waiting.push_back(own_call(command));
             }
         }
+    }
+
+    fn name_busy_queues(&mut self, since: Duration, now_ms: u64) {
+        let (traffic, busy) = (&mut self.traffic, &self.busy);
+        self.group.with_machine(|machine| {
+            let machine = &machine.0;
+            let waiting = |queue| machine.counts(queue, now_ms).map_or(0, |it| it.visible);
+            for (queue, by_sends) in traffic.look(since, waiting) {
+                let Some(descriptor) = machine.descriptor(queue) else {
+                    continue;
+                };
+                // Nobody listens where spreads do not grow.
+                let version = descriptor.version;
+                busy.try_send(Busy {
+                    queue,
+                    version,
+                    by_sends,
+                })
+                .ok();
+            }
+        });
     }
 
     fn now_ms(&self) -> u64 {

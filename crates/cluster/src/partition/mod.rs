@@ -11,6 +11,7 @@ mod batch;
 mod handle;
 mod host;
 mod parking;
+mod traffic;
 mod unseen;
 
 pub use handle::{Delivered, PartitionHandle};
@@ -18,6 +19,7 @@ pub use host::{
     DescriptorSource, HEAR_VOTERS_INTERVAL, HEAR_VOTERS_LIMIT, Host, HostLimits, HostParts,
     MetadataUnreachable,
 };
+pub use traffic::{BUSY_WAITING, Busy};
 pub use unseen::Unseen;
 
 use bytes::Bytes;

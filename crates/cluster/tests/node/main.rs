@@ -39,6 +39,7 @@ async fn start(disk: &Arc<SimDisk>) -> Arc<Node> {
         limits: HostLimits::default(),
         memory_bytes: 1 << 30,
         request_budget: Duration::from_secs(20),
+        grow_spreads: true,
     };
     let parts = NodeParts {
         raft: Arc::new(raft),

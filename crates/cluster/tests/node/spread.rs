@@ -377,3 +377,41 @@ async fn a_deleted_queue_is_gone_from_every_partition() {
     );
     node.stop().await;
 }
+
+/// Sends so many batches of ten over a second of (paused) time.
+async fn send_for_a_second(node: &Node, queue: &QueueRecord, batches: u32) {
+    let second = tokio::time::sleep(Duration::from_secs(1));
+    for _ in 0..batches {
+        let batch = (0..10).map(message).collect();
+        send(node, queue, batch).await.expect("sent");
+    }
+    second.await;
+}
+
+async fn width(node: &Node, queue: &QueueRecord) -> usize {
+    let read = node.read_queue(TenantId::DEFAULT, &queue.name).await;
+    let read = read.expect("answered").expect("it exists");
+    read.descriptor.spread.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_too_busy_for_long_grows_and_no_other_does() {
+    let node = one_node().await;
+    let busy = queue(&node, "busy", false).await;
+    let pinned = queue_with(&node, "pinned", false, wide(1)).await;
+    let calm = queue(&node, "calm", false).await;
+    for second in 0..14 {
+        if second == 8 {
+            assert_eq!(width(&node, &busy).await, 1, "not for a short time");
+        }
+        tokio::join!(
+            send_for_a_second(&node, &busy, 110),
+            send_for_a_second(&node, &pinned, 110),
+            send_for_a_second(&node, &calm, 90),
+        );
+    }
+    assert_eq!(width(&node, &busy).await, 2);
+    assert_eq!(width(&node, &pinned).await, 1);
+    assert_eq!(width(&node, &calm).await, 1);
+    node.stop().await;
+}

@@ -37,6 +37,7 @@ async fn start(wires: &Wires, node: u64, disk: &Arc<SimDisk>) -> Arc<Node> {
         limits: HostLimits::default(),
         memory_bytes: 1 << 30,
         request_budget: Duration::from_secs(20),
+        grow_spreads: true,
     };
     let parts = NodeParts {
         raft: Arc::new(raft),

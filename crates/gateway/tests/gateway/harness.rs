@@ -116,6 +116,7 @@ impl Front {
             limits: HostLimits::default(),
             memory_bytes: setup.memory_bytes,
             request_budget: Duration::from_secs(20),
+            grow_spreads: true,
         };
         let parts = NodeParts {
             raft: Arc::new(raft),

@@ -60,6 +60,11 @@ pub const KEYS: &[Key] = &[
         "Partitions a new cluster is founded with"
     ),
     key!(
+        "cluster.grow_queues",
+        cluster.grow_queues,
+        "Whether standard queues get more partitions when their load asks for it"
+    ),
+    key!(
         "cluster.peer_listen",
         cluster.peer_listen,
         "Where other nodes connect, ADDRESS:PORT"

@@ -14,6 +14,9 @@ impl Host {
         let queue = call.command.queue;
         let granted = call.granted;
         let found = matches!(&reply, Reply::Received(deliveries) if !deliveries.is_empty());
+        if let Reply::Sent(results) = &reply {
+            self.traffic.took(queue, results.len());
+        }
         match reply {
             Reply::DescriptorNeeded { .. } => self.stall(call),
             Reply::Received(_) if !found => self.park_or_answer(call, now_ms),
