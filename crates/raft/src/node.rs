@@ -196,14 +196,13 @@ impl RaftNode {
             clocks: self.sessions.clocks().clone(),
             patience: self.settings.rpc_timeout(),
         };
-        let identity = self.identity().clone();
+        let peers = self.peers().clone();
         let server = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
             // Nothing of a request is read before its head was accepted.
             .layer(InterceptorLayer::new(move |request: Request<()>| {
-                identity.check(request.metadata())?;
-                Ok(request)
+                peers.admit(request)
             }))
             .add_service(PeerService::server(answering, self.stop.subscribe()))
             .add_service(NodeService::server(calls));

@@ -20,6 +20,7 @@ pub mod sessions;
 pub mod stats;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 
 /// Largest message accepted from a peer: one entry (1 MiB of commands, or one command of ten large
 /// messages) and what surrounds it.

@@ -12,6 +12,8 @@ use futures_util::stream::BoxStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
+use super::tls::PeerCertificate;
+
 /// Opens and accepts byte streams between nodes.
 pub trait Net: Send + Sync + 'static {
     /// Connects to `address` (`host:port`).
@@ -28,12 +30,34 @@ trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// A connection to or from a peer.
-pub struct BoxedStream(Box<dyn ByteStream>);
+pub struct BoxedStream {
+    bytes: Box<dyn ByteStream>,
+    certificate: Option<PeerCertificate>,
+}
 
 impl BoxedStream {
-    /// Wraps any byte stream.
+    /// Wraps any byte stream; who is at its far end is not proved.
     pub fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        Self(Box::new(stream))
+        Self {
+            bytes: Box::new(stream),
+            certificate: None,
+        }
+    }
+
+    /// Wraps a stream whose far end has proved to hold the key of a certificate.
+    pub(crate) fn proven(
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        certificate: PeerCertificate,
+    ) -> Self {
+        Self {
+            bytes: Box::new(stream),
+            certificate: Some(certificate),
+        }
+    }
+
+    /// What the far end has proved.
+    pub(crate) fn certificate(&self) -> Option<&PeerCertificate> {
+        self.certificate.as_ref()
     }
 }
 
@@ -43,7 +67,7 @@ impl AsyncRead for BoxedStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
+        Pin::new(&mut self.bytes).poll_read(cx, buf)
     }
 }
 
@@ -53,15 +77,15 @@ impl AsyncWrite for BoxedStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
+        Pin::new(&mut self.bytes).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.bytes).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.bytes).poll_shutdown(cx)
     }
 
     fn poll_write_vectored(
@@ -69,16 +93,25 @@ impl AsyncWrite for BoxedStream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(cx, bufs)
+        Pin::new(&mut self.bytes).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
+        self.bytes.is_write_vectored()
     }
 }
 
-impl Connected for BoxedStream {
-    type ConnectInfo = ();
+/// What is known of the far end of a connection, for each request that comes over it.
+#[derive(Clone)]
+pub struct FarEnd {
+    pub certificate: Option<PeerCertificate>,
+}
 
-    fn connect_info(&self) {}
+impl Connected for BoxedStream {
+    type ConnectInfo = FarEnd;
+
+    fn connect_info(&self) -> FarEnd {
+        let certificate = self.certificate.clone();
+        FarEnd { certificate }
+    }
 }

@@ -1,9 +1,11 @@
 //! The other nodes of the cluster: where they are, and how connections to them are opened.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use hyper_util::rt::TokioIo;
 use tonic::codegen::http::Uri;
 use tonic::service::Interceptor;
@@ -12,7 +14,8 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
 use super::identity::Identity;
-use super::net::{BoxedStream, Net};
+use super::net::{BoxedStream, FarEnd, Net};
+use super::tls::PeerCertificate;
 
 /// How long a connection attempt to a peer may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,6 +37,8 @@ struct Shared {
 
 struct Peer {
     address: String,
+    /// The name in its certificate, once that is known.
+    certificate_name: Option<String>,
     /// For requests that are not Raft's. It connects on first use and again after a failure.
     channel: Option<Channel>,
 }
@@ -54,6 +59,14 @@ impl Interceptor for Introduction {
             .introduce(self.receiver, request.metadata_mut());
         Ok(request)
     }
+}
+
+/// A node showed another's certificate.
+#[derive(Debug, thiserror::Error)]
+#[error("the certificate is not for {name}, which is node {node:x}")]
+pub struct WrongCertificate {
+    node: u64,
+    name: String,
 }
 
 /// Why there is no connection to a peer.
@@ -95,9 +108,61 @@ impl Peers {
     /// Notes where a node is from now on (`host:port`). What goes on at its old address goes on.
     pub fn set_address(&self, node: u64, address: String) {
         let mut known = self.lock();
-        if known.get(&node).is_none_or(|peer| peer.address != address) {
-            let channel = None;
-            known.insert(node, Peer { address, channel });
+        match known.get_mut(&node) {
+            Some(peer) if peer.address == address => {}
+            Some(peer) => {
+                peer.address = address;
+                peer.channel = None;
+            }
+            None => {
+                let peer = Peer {
+                    address,
+                    certificate_name: None,
+                    channel: None,
+                };
+                known.insert(node, peer);
+            }
+        }
+    }
+
+    /// From now on only who holds a certificate for `name` (a DNS name or an IP address) speaks and is
+    /// spoken to as `node`, whose address must be known. Connections without TLS prove nothing, and are
+    /// not asked.
+    pub fn pin(&self, node: u64, name: &str) {
+        if let Some(peer) = self.lock().get_mut(&node)
+            && peer.certificate_name.as_deref() != Some(name)
+        {
+            peer.certificate_name = Some(name.to_owned());
+            peer.channel = None;
+        }
+    }
+
+    /// Checks the head of a request that arrived, and that who sent it may.
+    pub(crate) fn admit(&self, request: Request<()>) -> Result<Request<()>, Status> {
+        let sender = self.identity().check(request.metadata())?;
+        let far_end = request.extensions().get::<FarEnd>();
+        let certificate = far_end.and_then(|end| end.certificate.as_ref());
+        self.vouches(certificate, sender)
+            .map_err(|error| Status::permission_denied(error.to_string()))?;
+        Ok(request)
+    }
+
+    /// Whether who has shown `certificate` may speak as `node`.
+    pub(crate) fn vouches(
+        &self,
+        certificate: Option<&PeerCertificate>,
+        node: u64,
+    ) -> Result<(), WrongCertificate> {
+        let known = self.lock();
+        let pinned = known
+            .get(&node)
+            .and_then(|peer| peer.certificate_name.as_deref());
+        match (certificate, pinned) {
+            (Some(certificate), Some(name)) if !certificate.is_for(name) => {
+                let name = name.to_owned();
+                Err(WrongCertificate { node, name })
+            }
+            (Some(_) | None, _) => Ok(()),
         }
     }
 
@@ -118,7 +183,7 @@ impl Peers {
                 .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
                 .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
                 .keep_alive_while_idle(true)
-                .connect_with_connector_lazy(connector(&self.0.net, peer.address.clone()))
+                .connect_with_connector_lazy(self.connector(node, peer.address.clone()))
         });
         let channel = channel.clone();
         drop(known);
@@ -129,7 +194,7 @@ impl Peers {
     pub(crate) async fn connect(&self, node: u64) -> Result<Introduced, ConnectError> {
         let address = self.lock().get(&node).map(|peer| peer.address.clone());
         let address = address.ok_or(ConnectError::Unknown(node))?;
-        let connector = connector(&self.0.net, address.clone());
+        let connector = self.connector(node, address.clone());
         match endpoint().connect_with_connector(connector).await {
             Ok(channel) => Ok(self.introduced(node, channel)),
             Err(error) => Err(ConnectError::Failed {
@@ -142,6 +207,34 @@ impl Peers {
 
     pub(crate) fn net(&self) -> &Arc<dyn Net> {
         &self.0.net
+    }
+
+    fn connector(
+        &self,
+        node: u64,
+        address: String,
+    ) -> impl tower::Service<
+        Uri,
+        Response = TokioIo<BoxedStream>,
+        Error = io::Error,
+        Future = Connecting,
+    > + Send
+    + 'static {
+        let net = Arc::clone(&self.0.net);
+        // The channel that holds this is itself held by the peers.
+        let peers = Arc::downgrade(&self.0);
+        tower::service_fn(move |_: Uri| -> Connecting {
+            let connecting = net.connect(address.clone());
+            let peers = peers.clone();
+            Box::pin(async move {
+                let stream = connecting.await?;
+                let gone = || io::Error::from(io::ErrorKind::NotConnected);
+                let peers = Self(peers.upgrade().ok_or_else(gone)?);
+                let vouched = peers.vouches(stream.certificate(), node);
+                vouched.map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, error))?;
+                Ok(TokioIo::new(stream))
+            })
+        })
     }
 
     fn introduced(&self, receiver: u64, channel: Channel) -> Introduced {
@@ -174,21 +267,4 @@ fn endpoint() -> Endpoint {
         .tcp_nodelay(true)
 }
 
-type Connecting = futures_util::future::BoxFuture<'static, std::io::Result<TokioIo<BoxedStream>>>;
-
-fn connector(
-    net: &Arc<dyn Net>,
-    address: String,
-) -> impl tower::Service<
-    Uri,
-    Response = TokioIo<BoxedStream>,
-    Error = std::io::Error,
-    Future = Connecting,
-> + Send
-+ 'static {
-    let net = Arc::clone(net);
-    tower::service_fn(move |_: Uri| -> Connecting {
-        let connect = net.connect(address.clone());
-        Box::pin(async move { connect.await.map(TokioIo::new) })
-    })
-}
+type Connecting = BoxFuture<'static, io::Result<TokioIo<BoxedStream>>>;

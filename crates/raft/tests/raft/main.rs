@@ -4,4 +4,5 @@ mod group;
 mod replication;
 mod snapshots;
 mod support;
+mod tls;
 mod wires;

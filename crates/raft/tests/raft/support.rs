@@ -155,7 +155,12 @@ pub struct Setup {
     pub storage: LogConfig,
     /// Of the cluster; `None` when it is not known yet.
     pub cluster: Option<u128>,
+    /// Makes a node's end of the wires secure.
+    pub secured: Option<Arc<Secured>>,
 }
+
+/// What makes a network secure, for a node.
+pub type Secured = dyn Fn(u64, Arc<dyn Net>) -> Arc<dyn Net> + Send + Sync;
 
 impl Default for Setup {
     fn default() -> Self {
@@ -165,6 +170,7 @@ impl Default for Setup {
             config: RaftConfig::default(),
             storage: LogConfig::small(),
             cluster: Some(77),
+            secured: None,
         }
     }
 }
@@ -174,7 +180,11 @@ impl Setup {
     pub async fn start(&self, id: u64, disk: &Arc<SimDisk>) -> Member {
         let log =
             Log::open(Arc::clone(disk) as _, self.storage.clone(), Work::Task).expect("opens");
-        let net: Arc<dyn Net> = self.wires.plug(id);
+        let plug: Arc<dyn Net> = self.wires.plug(id);
+        let net = match &self.secured {
+            Some(secured) => secured(id, plug),
+            None => plug,
+        };
         let identity = Identity::new(id);
         if let Some(cluster) = self.cluster {
             identity.belongs_to(cluster).expect("the first");

@@ -50,7 +50,7 @@ pub struct Plug {
 
 /// Where a node listens.
 pub fn address(node: u64) -> String {
-    format!("node-{node}")
+    format!("node-{node}:1")
 }
 
 impl Wires {
@@ -137,7 +137,8 @@ impl Net for Plug {
         let (wires, node) = (self.wires.clone(), self.node);
         Box::pin(async move {
             let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
-            let to = address.strip_prefix("node-").and_then(|to| to.parse().ok());
+            let to = address.strip_prefix("node-");
+            let to = to.and_then(|to| to.strip_suffix(":1")?.parse().ok());
             let to: u64 = to.ok_or_else(refused)?;
             match wires.weather((node, to)) {
                 Weather::Fair | Weather::Slow(_) => {}
