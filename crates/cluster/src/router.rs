@@ -182,7 +182,9 @@ impl Router {
             tracing::error!(partition = request.partition.0, "no such partition");
             return Err(CallError::Unavailable { no_effect: true });
         };
-        let _under_way = self.load.begin(request.partition);
+        // A receive that waits is no burden.
+        let works = request.wait.is_zero();
+        let _under_way = works.then(|| self.load.begin(request.partition));
         let started = Instant::now();
         let deadline = started + self.budget + request.wait;
         let wait_until = (!request.wait.is_zero()).then(|| started + request.wait);
