@@ -12,6 +12,7 @@ use hikyaku_raft::{Group, Peers, ProposeError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::barriers::Barriers;
 use crate::catalogue::Catalogue;
 use crate::clock::PartitionClock;
 use crate::machines::MetadataMachine;
@@ -58,6 +59,7 @@ pub struct ControlPlane {
     entropy: Arc<dyn Entropy>,
     catalogue: Arc<Catalogue>,
     budget: Duration,
+    barriers: Barriers,
     /// Whether this replica leads and its clock runs.
     serving: watch::Sender<bool>,
 }
@@ -82,6 +84,7 @@ impl ControlPlane {
             entropy,
             catalogue,
             budget,
+            barriers: Barriers::default(),
             serving,
         }
     }
@@ -216,7 +219,8 @@ impl ControlPlane {
         let deadline = Instant::now() + self.budget;
         let mut pause = FIRST_PAUSE;
         loop {
-            if let Some(index) = self.barrier_attempt(deadline).await {
+            let round = self.barriers.join(self.ask_committed());
+            if let Ok(Some(index)) = tokio::time::timeout_at(deadline, round).await {
                 return self.wait_synced(index, deadline).await;
             }
             if Instant::now() + pause >= deadline {
@@ -227,25 +231,24 @@ impl ControlPlane {
         }
     }
 
-    async fn barrier_attempt(&self, deadline: Instant) -> Option<u64> {
-        let leader = self.group.leadership().leader_node?;
-        if leader == self.node {
-            return self.barrier_here().await.ok();
-        }
-        let limit = ATTEMPT_LIMIT.min(deadline.saturating_duration_since(Instant::now()));
-        let request = wire::BarrierRequest {
-            budget_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-        };
-        match self
-            .peers
-            .barrier(leader, request, limit)
-            .await
-            .ok()?
-            .result?
-        {
-            wire::barrier_response::Result::Index(index) => Some(index),
-            wire::barrier_response::Result::Retry(_) => None,
-        }
+    /// Asks the leader once for the committed index.
+    fn ask_committed(&self) -> BoxFuture<'static, Option<u64>> {
+        let (node, group, peers) = (self.node, self.group.clone(), self.peers.clone());
+        Box::pin(async move {
+            let leader = group.leadership().leader_node?;
+            if leader == node {
+                let barrier = tokio::time::timeout(ATTEMPT_LIMIT, group.read_barrier()).await;
+                return Some(barrier.ok()?.ok()?.index);
+            }
+            let request = wire::BarrierRequest {
+                budget_ms: u64::try_from(ATTEMPT_LIMIT.as_millis()).unwrap_or(u64::MAX),
+            };
+            let answer = peers.barrier(leader, request, ATTEMPT_LIMIT).await;
+            match answer.ok()?.result? {
+                wire::barrier_response::Result::Index(index) => Some(index),
+                wire::barrier_response::Result::Retry(_) => None,
+            }
+        })
     }
 
     /// The committed index, if this node leads.

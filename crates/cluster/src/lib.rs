@@ -10,6 +10,7 @@
 //!
 //! What is absent: the SQS protocol (gateway), consensus (raft), files (storage, behind raft).
 
+mod barriers;
 mod calls;
 mod catalogue;
 mod clock;
