@@ -27,8 +27,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use hikyaku_cluster_tests::measure::{Latencies, Usage};
 use hikyaku_raft::{
-    BoxedStream, Group, GroupClock, GroupSpec, Identity, LiveRun, Machine, MachineError, Net,
-    NodeCalls, Peers, RaftConfig, RaftNode, WallClock,
+    BoxedStream, FoundingCalls, Group, GroupClock, GroupSpec, Identity, LiveRun, Machine,
+    MachineError, Net, NodeCalls, Peers, RaftConfig, RaftNode, WallClock,
 };
 use hikyaku_storage::{Log, LogConfig, RealDisk, Work};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -173,6 +173,22 @@ impl WallClock for NoClock {
 /// Nobody asks for anything but replication.
 struct NoCalls;
 
+/// Nodes know each other from the start here.
+struct NoFounding;
+
+impl FoundingCalls for NoFounding {
+    fn look(&self) -> BoxFuture<'_, hikyaku_proto::founding::Standing> {
+        Box::pin(std::future::ready(Default::default()))
+    }
+
+    fn promise(
+        &self,
+        _request: hikyaku_proto::founding::PromiseRequest,
+    ) -> BoxFuture<'_, hikyaku_proto::founding::PromiseResponse> {
+        Box::pin(std::future::ready(Default::default()))
+    }
+}
+
 impl NodeCalls for NoCalls {
     fn submit(
         &self,
@@ -268,7 +284,8 @@ async fn start(
         };
         groups.push(raft.open_group(spec, || Count(0)).await?);
     }
-    raft.serve(address(node), Arc::new(NoCalls)).await?;
+    raft.answer(Arc::new(NoCalls));
+    raft.serve(address(node), Arc::new(NoFounding)).await?;
     raft.start_maintenance();
     let member = Member {
         _node: raft,

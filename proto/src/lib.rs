@@ -8,4 +8,9 @@
 #[expect(missing_docs, reason = "generated; the .proto files carry the documentation")]
 #[expect(clippy::allow_attributes_without_reason, reason = "generated")]
 #[rustfmt::skip]
+pub mod founding;
+
+#[expect(missing_docs, reason = "generated; the .proto files carry the documentation")]
+#[expect(clippy::allow_attributes_without_reason, reason = "generated")]
+#[rustfmt::skip]
 pub mod node;

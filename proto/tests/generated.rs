@@ -7,7 +7,12 @@ use std::path::Path;
 fn committed_code_matches_the_proto_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let out = tempfile::tempdir().expect("a scratch directory");
-    let files = ["raft.proto", "forward.proto"].map(|name| root.join("hikyaku/node/v1").join(name));
+    let files = [
+        "node/v1/raft.proto",
+        "node/v1/forward.proto",
+        "founding/v1/founding.proto",
+    ];
+    let files = files.map(|name| root.join("hikyaku").join(name));
     let descriptors = protox::compile(files, [root]).expect("the .proto files are valid");
     tonic_prost_build::configure()
         .bytes(".")
@@ -15,14 +20,17 @@ fn committed_code_matches_the_proto_files() {
         .compile_fds(descriptors)
         .expect("code can be generated");
 
-    let fresh = fs::read_to_string(out.path().join("hikyaku.node.v1.rs")).expect("generated file");
-    let committed = root.join("src/node.rs");
-    if std::env::var_os("HIKYAKU_REGENERATE").is_some() {
-        fs::write(&committed, &fresh).expect("the source file can be written");
+    for module in ["node", "founding"] {
+        let generated = out.path().join(format!("hikyaku.{module}.v1.rs"));
+        let fresh = fs::read_to_string(generated).expect("generated file");
+        let committed = root.join(format!("src/{module}.rs"));
+        if std::env::var_os("HIKYAKU_REGENERATE").is_some() {
+            fs::write(&committed, &fresh).expect("the source file can be written");
+        }
+        let present = fs::read_to_string(&committed).expect("the generated code is committed");
+        assert!(
+            present == fresh,
+            "src/{module}.rs is stale; see the head of src/lib.rs"
+        );
     }
-    let present = fs::read_to_string(&committed).expect("src/node.rs is committed");
-    assert!(
-        present == fresh,
-        "src/node.rs is stale; see the head of src/lib.rs"
-    );
 }

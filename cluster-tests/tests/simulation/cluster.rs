@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
+use futures_util::future::BoxFuture;
 use hikyaku_cluster::{
     Clock, HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemEntropy, ToldClock,
 };
 use hikyaku_cluster_tests::ledger::{Kind, Ledger};
 use hikyaku_gateway::{Access, Gateway, GatewayConfig};
-use hikyaku_raft::{Identity, Peers, RaftConfig, RaftNode};
+use hikyaku_proto::founding;
+use hikyaku_raft::{FoundingCalls, Identity, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{CrashKind, Log, LogConfig, SimDisk, Work};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -24,6 +26,7 @@ use super::weather::{Climate, Crash, Weather};
 
 const SERVERS: [&str; 3] = ["node-1", "node-2", "node-3"];
 const PEER_PORT: u16 = 9325;
+const CLUSTER: u128 = 0x5eed;
 const PARTITIONS: u32 = 3;
 const MEMORY_BYTES: usize = 64 << 20;
 
@@ -54,6 +57,19 @@ struct Machine {
     number: u64,
     disk: Arc<Mutex<Arc<SimDisk>>>,
     skew_ms: i64,
+}
+
+/// These nodes were founded before the run begins.
+struct Settled;
+
+impl FoundingCalls for Settled {
+    fn look(&self) -> BoxFuture<'_, founding::Standing> {
+        Box::pin(std::future::ready(founding::Standing::default()))
+    }
+
+    fn promise(&self, _: founding::PromiseRequest) -> BoxFuture<'_, founding::PromiseResponse> {
+        Box::pin(std::future::ready(founding::PromiseResponse::default()))
+    }
 }
 
 /// One run and what the clients saw of it.
@@ -120,16 +136,20 @@ impl Machine {
         let raft = RaftNode::new(RaftConfig::default(), log, peers, told, Work::Task)?;
         let settings = NodeSettings {
             node: self.number,
+            cluster_id: CLUSTER,
             founders,
-            peer_listen: Some(address(self.number)),
+            founds_groups: self.number == 1,
             partitions: PARTITIONS,
             limits: HostLimits::default(),
             memory_bytes: MEMORY_BYTES,
             request_budget: REQUEST_BUDGET,
             grow_spreads: true,
         };
+        let raft = Arc::new(raft);
+        let settled = Arc::new(Settled);
+        raft.serve(address(self.number), settled).await?;
         let parts = NodeParts {
-            raft: Arc::new(raft),
+            raft,
             clock,
             entropy: Arc::new(SystemEntropy),
             catalogue: Arc::new(MemoryCopy::default()),

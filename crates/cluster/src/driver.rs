@@ -41,6 +41,8 @@ const FIRST_HANDLE_KEY: u32 = 1;
 
 /// What founding needs to know.
 pub struct Founding {
+    /// What the founder called the cluster.
+    pub cluster_id: u128,
     /// How many partitions the cluster gets, for ever.
     pub partitions: u32,
     /// The founding nodes and their peer addresses.
@@ -144,7 +146,7 @@ impl Driver {
         self.entropy.fill(&mut secret);
         let nodes = self.founding.nodes.iter();
         let record = ClusterRecord {
-            cluster_id: self.entropy.draw_u128(),
+            cluster_id: self.founding.cluster_id,
             partitions: self.founding.partitions,
             handle_keys: vec![(FIRST_HANDLE_KEY, secret)],
             nodes: nodes

@@ -16,6 +16,7 @@ mod catalogue;
 mod clock;
 mod control;
 mod driver;
+mod founding;
 mod growth;
 mod machines;
 mod memory;
@@ -28,6 +29,7 @@ mod router;
 
 pub use catalogue::{Catalogue, CatalogueCopy, CopyUpdate, MemoryCopy, Pairs};
 pub use control::{ControlPlane, ControlUnavailable};
+pub use founding::{Founded, Founding, FoundingSettings, FoundingVolume, Stage};
 pub use messages::{HandleError, Outgoing, ReceiveError, ReceiveRequest, Received, SendFailure};
 pub use node::{Node, NodeParts, NodeSettings, StartError};
 pub use partition::{HostLimits, PartitionHandle};

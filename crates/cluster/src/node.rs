@@ -2,7 +2,6 @@
 //! order.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -32,10 +31,13 @@ const HAND_OFF_LIMIT: Duration = Duration::from_secs(3);
 pub struct NodeSettings {
     /// This node's id, minted into its volume.
     pub node: u64,
+    /// The cluster it belongs to.
+    pub cluster_id: u128,
     /// The founding nodes and their peer addresses, this one included.
     pub founders: Vec<(u64, String)>,
-    /// Where other nodes reach this one; `None` for a node alone.
-    pub peer_listen: Option<String>,
+    /// Whether this node gives the groups their first members. One node does; when it does so again,
+    /// nothing happens.
+    pub founds_groups: bool,
     /// How many partitions the cluster has; decided at founding.
     pub partitions: u32,
     /// Bounds of each hosted partition.
@@ -82,14 +84,6 @@ pub enum StartError {
         founded: u32,
         /// What the configuration says.
         configured: u32,
-    },
-    /// The peers' listener cannot be opened.
-    #[error("cannot listen for peers on {address}: {source}")]
-    Listen {
-        /// Where.
-        address: String,
-        /// Why.
-        source: io::Error,
     },
 }
 
@@ -194,16 +188,13 @@ impl Node {
             };
             tasks.spawn(growth.run(busy_queues, stop.subscribe()));
         }
-        if let Some(address) = &settings.peer_listen {
-            let calls = Arc::new(LocalCalls::new(Arc::clone(&router), Arc::clone(&control)));
-            let listening = raft.serve(address.clone(), calls).await;
-            listening.map_err(|source| StartError::Listen {
-                address: address.clone(),
-                source,
-            })?;
-        }
+        raft.answer(Arc::new(LocalCalls::new(
+            Arc::clone(&router),
+            Arc::clone(&control),
+        )));
         found_groups(&settings, &metadata, &groups).await?;
         let founding = Founding {
+            cluster_id: settings.cluster_id,
             partitions: settings.partitions,
             nodes: settings.founders.clone(),
         };
@@ -378,14 +369,13 @@ fn check_partitions(
     }
 }
 
-/// The first founder founds; the others hear of it from the first leader.
+/// One founder founds; the others hear of it from the first leader.
 async fn found_groups(
     settings: &NodeSettings,
     metadata: &Group<MetadataMachine>,
     partitions: &[Group<PartitionMachine>],
 ) -> Result<(), StartError> {
-    let first = settings.founders.iter().map(|(node, _)| *node).min();
-    if first != Some(settings.node) {
+    if !settings.founds_groups {
         return Ok(());
     }
     let voters: BTreeMap<u64, u64> = settings

@@ -41,6 +41,7 @@ pub use machine::{GroupClock, Machine, MachineError};
 pub use node::{GroupSpec, OpenGroupError, RaftNode};
 pub use transport::calls::{NodeCalls, PeerError};
 pub use transport::clocks::WallClock;
+pub use transport::founding::{FoundingCalls, FoundingError, FoundingPeers};
 pub use transport::identity::{Identity, OtherCluster};
 pub use transport::net::{BoxedStream, Net};
 pub use transport::peers::Peers;

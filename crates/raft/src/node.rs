@@ -12,7 +12,7 @@ use openraft::{Config, ServerState};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tonic::Request;
-use tonic::service::InterceptorLayer;
+use tonic::service::interceptor::InterceptedService;
 
 use crate::config::{RaftConfig, RaftConfigError};
 use crate::directory::Directory;
@@ -25,8 +25,9 @@ use crate::pulse;
 use crate::snapshot;
 use crate::state_machine::{AnyMachine, AppliedPoint, Hosted, StateMachine};
 use crate::transport::answers::Answering;
-use crate::transport::calls::{NodeCalls, NodeService};
+use crate::transport::calls::{Answerer, NodeCalls, NodeService};
 use crate::transport::clocks::{Clocks, WallClock};
+use crate::transport::founding::{FoundingCalls, FoundingService};
 use crate::transport::identity::Identity;
 use crate::transport::peers::Peers;
 use crate::transport::service::PeerService;
@@ -89,6 +90,7 @@ pub struct RaftNode {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     stop: watch::Sender<bool>,
     server: Mutex<Option<JoinHandle<()>>>,
+    answerer: Answerer,
 }
 
 /// What it takes to open a group, again and again.
@@ -133,6 +135,7 @@ impl RaftNode {
             tasks: Mutex::default(),
             stop: watch::Sender::new(false),
             server: Mutex::default(),
+            answerer: Answerer::default(),
         })
     }
 
@@ -188,24 +191,28 @@ impl RaftNode {
         self.own(tokio::spawn(run));
     }
 
-    /// Answers other nodes on `address` until the node is stopped.
-    pub async fn serve(&self, address: String, calls: Arc<dyn NodeCalls>) -> io::Result<()> {
+    /// Listens for other nodes on `address` until the node is stopped. Nodes that look for a cluster
+    /// are answered at once, the members of this one once there is somebody to [`answer`] them.
+    ///
+    /// [`answer`]: RaftNode::answer
+    pub async fn serve(&self, address: String, founding: Arc<dyn FoundingCalls>) -> io::Result<()> {
         let incoming = self.peers().net().listen(address).await?;
         let answering = Answering {
             directory: self.directory.clone(),
             clocks: self.sessions.clocks().clone(),
             patience: self.settings.rpc_timeout(),
         };
-        let peers = self.peers().clone();
+        // Nothing of a member's request is read before its head was accepted.
+        let known = self.peers().clone();
+        let check = move |request: Request<()>| known.admit(request);
+        let peers = PeerService::server(answering, self.stop.subscribe());
+        let members = NodeService::server(Arc::clone(&self.answerer));
         let server = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
-            // Nothing of a request is read before its head was accepted.
-            .layer(InterceptorLayer::new(move |request: Request<()>| {
-                peers.admit(request)
-            }))
-            .add_service(PeerService::server(answering, self.stop.subscribe()))
-            .add_service(NodeService::server(calls));
+            .add_service(FoundingService::server(founding))
+            .add_service(InterceptedService::new(peers, check.clone()))
+            .add_service(InterceptedService::new(members, check));
         let mut stop = self.stop.subscribe();
         let server = tokio::spawn(async move {
             let stopped = async move {
@@ -221,6 +228,12 @@ impl RaftNode {
             .lock()
             .expect("no panic happens under this lock") = Some(server);
         Ok(())
+    }
+
+    /// Says who answers the requests of other members. Called once.
+    pub fn answer(&self, calls: Arc<dyn NodeCalls>) {
+        let first = self.answerer.set(calls).is_ok();
+        assert!(first, "one node answers");
     }
 
     /// Whether the log takes new message bodies; entries without bodies fit its reserve.

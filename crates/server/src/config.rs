@@ -13,7 +13,7 @@ pub(crate) use auth::check_secret;
 pub use auth::{AuthConfig, ConfiguredKey, SECRET_MIN_BYTES, Secret};
 pub use keys::{KEYS, Key};
 pub use load::{ConfigError, Loaded, Origin, Preset};
-pub use value::{LogFilter, LogFormat, Peer};
+pub use value::{LogFilter, LogFormat, PeerAddress};
 
 use crate::tls::PairFiles;
 use hikyaku_raft::RaftConfig;
@@ -53,8 +53,6 @@ pub struct Config {
 /// This node's place in the cluster. Without peers it is a cluster of its own.
 #[derive(Clone, Debug)]
 pub struct ClusterConfig {
-    /// The node's id; without it one is drawn at the first start and kept in the data directory.
-    pub node_id: Option<u64>,
     /// Partitions that a new cluster is founded with; ignored once there is one.
     pub partitions: u32,
     /// Whether standard queues get more partitions when their load asks for it. `false`: a queue has
@@ -62,8 +60,23 @@ pub struct ClusterConfig {
     pub grow_queues: bool,
     /// Where other nodes connect.
     pub peer_listen: Option<SocketAddr>,
-    /// All nodes of the cluster, this one included.
-    pub peers: Vec<Peer>,
+    /// Where other nodes reach this one; without it, at `peer_listen`.
+    pub advertise: Option<PeerAddress>,
+    /// The nodes that found the cluster, the same list on all of them. Means nothing once there is a
+    /// cluster.
+    pub peers: Vec<PeerAddress>,
+}
+
+impl ClusterConfig {
+    /// This node's address, as the list of peers has it; `None` when nobody can reach it.
+    #[must_use]
+    pub fn address(&self) -> Option<PeerAddress> {
+        let listen = || {
+            self.peer_listen
+                .map(|listen| PeerAddress(listen.to_string()))
+        };
+        self.advertise.clone().or_else(listen)
+    }
 }
 
 /// Whether clients speak TLS: with a certificate and its key they all do, without them none does.
@@ -156,10 +169,10 @@ impl Default for Config {
 impl Default for ClusterConfig {
     fn default() -> Self {
         Self {
-            node_id: None,
             partitions: 32,
             grow_queues: true,
             peer_listen: None,
+            advertise: None,
             peers: Vec::new(),
         }
     }
@@ -286,25 +299,22 @@ impl Config {
         if cluster.peers.is_empty() {
             return Ok(());
         }
-        let nodes: BTreeSet<u64> = cluster.peers.iter().map(|peer| peer.node).collect();
+        let addresses: BTreeSet<&PeerAddress> = cluster.peers.iter().collect();
         let rule = "must name each node once";
-        holds(nodes.len() == cluster.peers.len(), peers, rule, Nothing)?;
-        let addresses: BTreeSet<&str> = cluster.peers.iter().map(|peer| &*peer.address).collect();
-        let rule = "must give each node an address of its own";
         holds(addresses.len() == cluster.peers.len(), peers, rule, Nothing)?;
-        let listed = cluster.node_id.is_some_and(|node| nodes.contains(&node));
-        holds(
-            listed,
-            peers,
-            "must list this node, which is",
-            Key("cluster.node_id"),
-        )?;
         let reachable = cluster.peers.len() == 1 || cluster.peer_listen.is_some();
         holds(
             reachable,
             peers,
             "can only connect if there is",
             Key("cluster.peer_listen"),
+        )?;
+        let address = cluster.address();
+        holds(
+            address.is_some_and(|address| addresses.contains(&address)),
+            peers,
+            "must list this node, which is",
+            Key("cluster.advertise"),
         )
     }
 

@@ -8,15 +8,16 @@ use crate::access::{self, AccessError};
 use crate::config::Config;
 use crate::copy::SledCopy;
 use crate::identity::{self, IdentityError};
+use crate::membership::Membership;
 use crate::storage_metrics;
 use crate::tcp::Tcp;
 use crate::tls::{Certificate, PairFiles, TlsError};
 use hikyaku_cluster::{
-    Clock, Entropy, HostLimits, Node, NodeParts, NodeSettings, StartError, SystemClock,
-    SystemEntropy, ToldClock,
+    Clock, Entropy, Founded, Founding, FoundingSettings, HostLimits, Node, NodeParts, NodeSettings,
+    StartError, SystemClock, SystemEntropy, ToldClock,
 };
 use hikyaku_gateway::{Access, Gateway, GatewayConfig, GatewayLimits, TcpFront, listen_tcp};
-use hikyaku_raft::{Identity, OpenGroupError, Peers, RaftNode};
+use hikyaku_raft::{FoundingPeers, Identity, OpenGroupError, Peers, RaftNode};
 use hikyaku_storage::{Catalogue, CatalogueError, Disk, Log, OpenError, RealDisk, Work};
 use rustls::ServerConfig;
 use std::future::Future;
@@ -55,10 +56,17 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
-    /// Several nodes cannot found a cluster safely yet: a volume that was lost would come back as the
-    /// same voter and could outvote the one that still holds everything.
-    #[error("cluster.peers names {0} nodes; clusters of several nodes are not offered yet")]
-    SeveralNodes(usize),
+    /// Other nodes cannot be listened for.
+    #[error("cannot listen for peers on {address}: {source}")]
+    ListenForPeers {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// What the volume knows of its cluster cannot be read or written.
+    #[error("cannot read or write which cluster this volume belongs to: {0}")]
+    Membership(#[source] io::Error),
     /// The volume has no usable identity.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -84,31 +92,41 @@ pub async fn run(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let access = access::of(&config, Arc::clone(&clock))?;
     let tls = config.tls.files().map(Tls::open).transpose()?;
-    let peers = config.cluster.peers.len();
-    if peers > 1 {
-        return Err(RunError::SeveralNodes(peers));
-    }
     let address = config.listen;
     let front = listen_tcp(address)
         .await
         .map_err(|source| RunError::Listen { address, source })?;
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let disk = open_volume(&config.data_dir)?;
-    let id = identity::of_volume(&*disk, config.cluster.node_id, &*entropy)?;
+    let id = identity::of_volume(&*disk, &*entropy)?;
+    let founding = Arc::new(founding(&config, id, &disk, &entropy)?);
     let storage = config.storage.clone();
     let log = blocking(move || Log::open(disk, storage, Work::Thread)).await?;
     let directory = config.data_dir.join(CATALOGUE_DIR);
     let catalogue = blocking(move || Catalogue::open(directory)).await?;
 
-    let settings = node_settings(&config, id);
-    let addresses = settings
-        .founders
-        .iter()
-        .filter(|(node, _)| *node != id)
-        .cloned();
-    let peers = Peers::new(Arc::new(Tcp), Identity::new(id), addresses);
+    let peers = Peers::new(Arc::new(Tcp), Identity::new(id), []);
     let told = Arc::new(ToldClock(Arc::clone(&clock)));
     let raft = RaftNode::new(config.raft.clone(), log.clone(), peers, told, Work::Thread)?;
+    if let Some(address) = config.cluster.peer_listen {
+        let listening = raft.serve(address.to_string(), Arc::clone(&founding) as _);
+        let failed = |source| RunError::ListenForPeers { address, source };
+        listening.await.map_err(failed)?;
+    }
+    let mut shutdown = Box::pin(shutdown);
+    let founding_peers = FoundingPeers::new(Arc::new(Tcp));
+    let cluster = tokio::select! {
+        cluster = founding.settle(&founding_peers) => cluster.map_err(RunError::Membership)?,
+        () = &mut shutdown => {
+            raft.stop().await;
+            log.close().await;
+            return Ok(());
+        }
+    };
+    for (node, address) in cluster.founders.iter().filter(|(node, _)| *node != id) {
+        raft.peers().set_address(*node, address.clone());
+    }
+    let settings = node_settings(&config, id, cluster, founding.founds_groups());
     let parts = NodeParts {
         raft: Arc::new(raft),
         clock,
@@ -116,6 +134,7 @@ pub async fn run(
         catalogue: Arc::new(SledCopy::new(catalogue)),
     };
     let node = Node::start(settings, parts).await?;
+    founding.groups_founded().map_err(RunError::Membership)?;
     let address = front.local_addr().unwrap_or(address);
     tracing::info!(node = format_args!("{id:x}"), %address, "serving");
     let front = Front {
@@ -139,24 +158,36 @@ fn open_volume(path: &Path) -> Result<Arc<dyn Disk>, RunError> {
     Ok(Arc::new(RealDisk::open(path).map_err(failed)?))
 }
 
-fn node_settings(config: &Config, node: u64) -> NodeSettings {
-    let peers = config
-        .cluster
-        .peers
-        .iter()
-        .map(|peer| (peer.node, peer.address.clone()));
-    let mut founders: Vec<(u64, String)> = peers.collect();
-    if founders.is_empty() {
-        founders.push((node, String::new()));
-    }
+/// This node's way into a cluster; without peers it founds its own.
+fn founding(
+    config: &Config,
+    node: u64,
+    disk: &Arc<dyn Disk>,
+    entropy: &Arc<dyn Entropy>,
+) -> Result<Founding, RunError> {
+    let cluster = &config.cluster;
+    let settings = FoundingSettings {
+        node,
+        address: cluster.address().map(|own| own.0).unwrap_or_default(),
+        peers: cluster.peers.iter().map(|peer| peer.0.clone()).collect(),
+        partitions: cluster.partitions,
+    };
+    let volume = Arc::new(Membership::new(Arc::clone(disk)));
+    Founding::open(settings, volume, Arc::clone(entropy)).map_err(RunError::Membership)
+}
+
+fn node_settings(
+    config: &Config,
+    node: u64,
+    cluster: Founded,
+    founds_groups: bool,
+) -> NodeSettings {
     NodeSettings {
         node,
-        founders,
-        peer_listen: config
-            .cluster
-            .peer_listen
-            .map(|address| address.to_string()),
-        partitions: config.cluster.partitions,
+        cluster_id: cluster.cluster_id,
+        founders: cluster.founders,
+        founds_groups,
+        partitions: cluster.partitions,
         limits: HostLimits::default(),
         memory_bytes: config.limits.memory_bytes,
         request_budget: Duration::from_millis(config.limits.request_budget_ms),

@@ -33,8 +33,9 @@ async fn start(disk: &Arc<SimDisk>) -> Arc<Node> {
     let raft = RaftNode::new(RaftConfig::default(), log, peers, told, Work::Task).expect("valid");
     let settings = NodeSettings {
         node: 7,
+        cluster_id: 9,
         founders: vec![(7, String::new())],
-        peer_listen: None,
+        founds_groups: true,
         partitions: 2,
         limits: HostLimits::default(),
         memory_bytes: 1 << 30,

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use hikyaku_cluster::{
     Clock, HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemClock, SystemEntropy,
     ToldClock,
 };
 use hikyaku_metadata::TenantId;
-use hikyaku_raft::{Identity, Peers, RaftConfig, RaftNode};
+use hikyaku_proto::founding;
+use hikyaku_raft::{FoundingCalls, Identity, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{Log, LogConfig, SimDisk, Work};
 
 use super::network::Wires;
@@ -16,6 +18,19 @@ use super::{bodies, message, queue, send, up_to, waiting};
 
 fn address(node: u64) -> String {
     format!("node-{node}")
+}
+
+/// Nodes whose founding is over.
+struct Settled;
+
+impl FoundingCalls for Settled {
+    fn look(&self) -> BoxFuture<'_, founding::Standing> {
+        Box::pin(std::future::ready(founding::Standing::default()))
+    }
+
+    fn promise(&self, _: founding::PromiseRequest) -> BoxFuture<'_, founding::PromiseResponse> {
+        Box::pin(std::future::ready(founding::PromiseResponse::default()))
+    }
 }
 
 async fn start(wires: &Wires, node: u64, disk: &Arc<SimDisk>) -> Arc<Node> {
@@ -31,8 +46,9 @@ async fn start(wires: &Wires, node: u64, disk: &Arc<SimDisk>) -> Arc<Node> {
     let raft = RaftNode::new(RaftConfig::default(), log, peers, told, Work::Task).expect("valid");
     let settings = NodeSettings {
         node,
+        cluster_id: 9,
         founders: addresses,
-        peer_listen: Some(address(node)),
+        founds_groups: node == 1,
         partitions: 2,
         limits: HostLimits::default(),
         memory_bytes: 1 << 30,
@@ -45,7 +61,11 @@ async fn start(wires: &Wires, node: u64, disk: &Arc<SimDisk>) -> Arc<Node> {
         entropy: Arc::new(SystemEntropy),
         catalogue: Arc::new(MemoryCopy::default()),
     };
-    Node::start(settings, parts).await.expect("starts")
+    let raft = Arc::clone(&parts.raft);
+    let started = Node::start(settings, parts).await.expect("starts");
+    let listening = raft.serve(address(node), Arc::new(Settled)).await;
+    listening.expect("listens");
+    started
 }
 
 pub async fn cluster(wires: &Wires, disks: &[Arc<SimDisk>]) -> Vec<Arc<Node>> {

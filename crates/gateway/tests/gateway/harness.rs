@@ -110,8 +110,9 @@ impl Front {
         let raft = RaftNode::new(RaftConfig::default(), log, peers, told, Work::Task).unwrap();
         let settings = NodeSettings {
             node: 7,
+            cluster_id: 9,
             founders: vec![(7, String::new())],
-            peer_listen: None,
+            founds_groups: true,
             partitions: 2,
             limits: HostLimits::default(),
             memory_bytes: setup.memory_bytes,

@@ -4,7 +4,7 @@
 //! The transport carries them; what they mean is the business of whoever implements [`NodeCalls`].
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -127,16 +127,24 @@ async fn within<T>(
     }
 }
 
+/// Who answers, once somebody does.
+pub type Answerer = Arc<OnceLock<Arc<dyn NodeCalls>>>;
+
 /// The gRPC face of a [`NodeCalls`].
 pub struct NodeService {
-    calls: Arc<dyn NodeCalls>,
+    answerer: Answerer,
 }
 
 impl NodeService {
-    pub fn server(calls: Arc<dyn NodeCalls>) -> NodeServer<Self> {
-        NodeServer::new(Self { calls })
+    pub fn server(answerer: Answerer) -> NodeServer<Self> {
+        NodeServer::new(Self { answerer })
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    fn calls(&self) -> Result<&Arc<dyn NodeCalls>, Status> {
+        let starting = || Status::unavailable("this node takes no part yet");
+        self.answerer.get().ok_or_else(starting)
     }
 }
 
@@ -146,14 +154,18 @@ impl NodeRpc for NodeService {
         &self,
         request: Request<wire::SubmitRequest>,
     ) -> Result<Response<wire::SubmitResponse>, Status> {
-        Ok(Response::new(self.calls.submit(request.into_inner()).await))
+        Ok(Response::new(
+            self.calls()?.submit(request.into_inner()).await,
+        ))
     }
 
     async fn park(
         &self,
         request: Request<wire::ParkRequest>,
     ) -> Result<Response<wire::SubmitResponse>, Status> {
-        Ok(Response::new(self.calls.park(request.into_inner()).await))
+        Ok(Response::new(
+            self.calls()?.park(request.into_inner()).await,
+        ))
     }
 
     async fn queue_counts(
@@ -161,7 +173,7 @@ impl NodeRpc for NodeService {
         request: Request<wire::CountsRequest>,
     ) -> Result<Response<wire::CountsResponse>, Status> {
         Ok(Response::new(
-            self.calls.queue_counts(request.into_inner()).await,
+            self.calls()?.queue_counts(request.into_inner()).await,
         ))
     }
 
@@ -170,7 +182,7 @@ impl NodeRpc for NodeService {
         request: Request<wire::ControlRequest>,
     ) -> Result<Response<wire::ControlResponse>, Status> {
         Ok(Response::new(
-            self.calls.control(request.into_inner()).await,
+            self.calls()?.control(request.into_inner()).await,
         ))
     }
 
@@ -179,7 +191,7 @@ impl NodeRpc for NodeService {
         request: Request<wire::BarrierRequest>,
     ) -> Result<Response<wire::BarrierResponse>, Status> {
         Ok(Response::new(
-            self.calls.barrier(request.into_inner()).await,
+            self.calls()?.barrier(request.into_inner()).await,
         ))
     }
 }

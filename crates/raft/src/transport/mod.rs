@@ -5,12 +5,14 @@
 //! *append* (entries, pipelined, a bounded number of bytes under way), and one for each *snapshot*.
 //! Requests that are not Raft's go over a fourth connection ([`calls`]).
 //!
-//! Whatever is sent to a peer starts with a head that says who speaks to whom ([`identity`]). Every
+//! Before they are a cluster, nodes know each other by address only ([`founding`]). From then on,
+//! whatever is sent to a peer starts with a head that says who speaks to whom ([`identity`]). Every
 //! request has a deadline, and a stream whose far end gives no sign of life is given up ([`lane`]).
 
 pub mod answers;
 pub mod calls;
 pub mod clocks;
+pub mod founding;
 pub mod identity;
 pub mod lane;
 pub mod net;

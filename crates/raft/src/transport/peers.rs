@@ -260,7 +260,7 @@ fn root_cause(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-fn endpoint() -> Endpoint {
+pub(super) fn endpoint() -> Endpoint {
     // The name is never resolved: the connector knows the address.
     Endpoint::from_static("http://peer.hikyaku")
         .connect_timeout(CONNECT_TIMEOUT)

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use hikyaku_proto::node as wire;
+use hikyaku_proto::{founding, node as wire};
 use hikyaku_raft::{
-    Group, GroupClock, GroupSpec, Identity, LiveRun, Machine, MachineError, Net, NodeCalls, Peers,
-    ProposeError, RaftConfig, RaftNode, WallClock,
+    FoundingCalls, Group, GroupClock, GroupSpec, Identity, LiveRun, Machine, MachineError, Net,
+    NodeCalls, Peers, ProposeError, RaftConfig, RaftNode, WallClock,
 };
 use hikyaku_storage::{Log, LogConfig, SimDisk, Work};
 
@@ -138,6 +138,18 @@ impl NodeCalls for NoCalls {
     }
 }
 
+/// Nodes know each other from the start here.
+struct NoFounding;
+
+impl FoundingCalls for NoFounding {
+    fn look(&self) -> BoxFuture<'_, founding::Standing> {
+        Box::pin(async { founding::Standing::default() })
+    }
+    fn promise(&self, _: founding::PromiseRequest) -> BoxFuture<'_, founding::PromiseResponse> {
+        Box::pin(async { founding::PromiseResponse::default() })
+    }
+}
+
 /// A node of three, with replicas of some groups.
 pub struct Member {
     pub node: RaftNode,
@@ -206,7 +218,8 @@ impl Setup {
             let make = move || Sum::new(Arc::clone(&fuse));
             groups.push(node.open_group(spec, make).await.expect("opens"));
         }
-        node.serve(address(id), Arc::new(NoCalls))
+        node.answer(Arc::new(NoCalls));
+        node.serve(address(id), Arc::new(NoFounding))
             .await
             .expect("listens");
         node.start_maintenance();

@@ -50,11 +50,6 @@ pub const KEYS: &[Key] = &[
         "The directory of everything the node keeps"
     ),
     key!(
-        "cluster.node_id",
-        cluster.node_id,
-        "This node's id; empty: drawn at the first start"
-    ),
-    key!(
         "cluster.partitions",
         cluster.partitions,
         "Partitions a new cluster is founded with"
@@ -70,9 +65,14 @@ pub const KEYS: &[Key] = &[
         "Where other nodes connect, ADDRESS:PORT"
     ),
     key!(
+        "cluster.advertise",
+        cluster.advertise,
+        "Where other nodes reach this one, HOST:PORT; empty: cluster.peer_listen"
+    ),
+    key!(
         "cluster.peers",
         cluster.peers,
-        "All nodes with this one, NODE=HOST:PORT,...; empty: this node alone"
+        "The nodes that found the cluster, this one too, HOST:PORT,...; empty: this node alone"
     ),
     key!(
         "auth.accept_any_credentials",

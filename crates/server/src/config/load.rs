@@ -293,19 +293,16 @@ fn flatten(
     Ok(())
 }
 
-/// Turns `[{ node = 1, address = "one:9325" }, ...]` into `1=one:9325,...`.
+/// Turns `["one:9325", ...]` into `one:9325,...`.
 fn peer_list(peers: Vec<Toml>, path: &Path) -> Result<String, ConfigError> {
-    let expected = "expected { node = NUMBER, address = \"HOST:PORT\" }";
     let mut texts = Vec::new();
     for peer in peers {
-        let Toml::Table(fields) = &peer else {
-            return Err(bad_type("cluster.peers", &peer, path, expected));
-        };
-        match (fields.get("node"), fields.get("address"), fields.len()) {
-            (Some(Toml::Integer(node)), Some(Toml::String(address)), 2) => {
-                texts.push(format!("{node}={address}"));
+        match peer {
+            Toml::String(address) => texts.push(address),
+            other => {
+                let expected = "expected a list of \"HOST:PORT\"";
+                return Err(bad_type("cluster.peers", &other, path, expected));
             }
-            _ => return Err(bad_type("cluster.peers", &peer, path, expected)),
         }
     }
     Ok(texts.join(","))

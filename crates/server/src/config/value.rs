@@ -14,14 +14,9 @@ pub(crate) trait Value: Sized {
     fn show(&self) -> String;
 }
 
-/// One node of the cluster, written `node=host:port`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// The node's id.
-    pub node: u64,
-    /// `host:port` at which the others reach it.
-    pub address: String,
-}
+/// Where the others reach a node: `host:port`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PeerAddress(pub String);
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,37 +204,34 @@ impl Value for LogFilter {
     }
 }
 
-impl Value for Peer {
+impl Value for PeerAddress {
     fn parse(text: &str) -> Result<Self, String> {
-        let expected = "expected NODE=HOST:PORT, such as 1=hikyaku-0.hikyaku:9325";
-        let (node, address) = text.split_once('=').ok_or(expected)?;
-        let (host, port) = address.rsplit_once(':').ok_or(expected)?;
-        if host.is_empty() || port.parse::<u16>().is_err() {
+        let expected = "expected HOST:PORT, such as hikyaku-0.hikyaku:9325";
+        let (host, port) = text.rsplit_once(':').ok_or(expected)?;
+        let plain = !host.contains(|c: char| c.is_whitespace() || matches!(c, '=' | '/' | '@'));
+        if host.is_empty() || !plain || port.parse::<u16>().is_err() {
             return Err(expected.to_owned());
         }
-        let node = u64::parse(node).map_err(|_| expected)?;
-        Ok(Self {
-            node,
-            address: address.to_owned(),
-        })
+        Ok(Self(text.to_ascii_lowercase()))
     }
 
     fn show(&self) -> String {
-        format!("{}={}", self.node, self.address)
+        self.0.clone()
     }
 }
 
-impl Value for Vec<Peer> {
+impl Value for Vec<PeerAddress> {
     fn parse(text: &str) -> Result<Self, String> {
         let peers = text
             .split(',')
             .map(str::trim)
             .filter(|peer| !peer.is_empty());
-        peers.map(Peer::parse).collect()
+        peers.map(PeerAddress::parse).collect()
     }
 
     fn show(&self) -> String {
-        self.iter().map(Peer::show).collect::<Vec<_>>().join(",")
+        let shown = self.iter().map(PeerAddress::show);
+        shown.collect::<Vec<_>>().join(",")
     }
 }
 
