@@ -38,10 +38,14 @@ const SHOWN_LOG_LINES: usize = 40;
 /// How long a client waits for one answer.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Partitions of a cluster of several nodes: enough that each node leads some.
+const PARTITIONS: &str = "6";
+
 /// A server process and its data directory.
 #[derive(Debug)]
 pub struct Server {
     folder: TempDir,
+    arguments: Vec<String>,
     running: Option<Running>,
     starts: u32,
 }
@@ -65,14 +69,60 @@ impl Server {
     /// # Errors
     /// When it cannot be built, ends early or is not ready in time.
     pub async fn start() -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let mut server = Self {
-            folder,
-            running: None,
-            starts: 0,
-        };
+        let mut server = Self::new(vec!["dev".to_owned()])?;
         server.restart().await?;
         Ok(server)
+    }
+
+    /// Starts so many servers that found a cluster together, and waits until all are ready.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub async fn start_cluster(count: usize) -> anyhow::Result<Vec<Self>> {
+        let mut servers = Self::cluster(count)?;
+        let starts = servers.iter_mut().map(Self::restart);
+        futures_util::future::try_join_all(starts).await?;
+        Ok(servers)
+    }
+
+    /// Servers that will found a cluster together once all of them are started.
+    ///
+    /// # Errors
+    /// When there is no free port.
+    pub fn cluster(count: usize) -> anyhow::Result<Vec<Self>> {
+        // Held together, so that no two get the same.
+        let held: Vec<TcpListener> = (0..count)
+            .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
+            .collect::<io::Result<_>>()?;
+        let addresses: Vec<String> = held
+            .iter()
+            .map(|listener| Ok(listener.local_addr()?.to_string()))
+            .collect::<io::Result<_>>()?;
+        let peers = addresses.join(",");
+        let of = |address: &String| {
+            let arguments = [
+                "server",
+                "--auth-accept-any-credentials",
+                "true",
+                "--cluster-partitions",
+                PARTITIONS,
+                "--cluster-peers",
+                &peers,
+                "--cluster-peer-listen",
+                address,
+            ];
+            Self::new(arguments.map(str::to_owned).to_vec())
+        };
+        addresses.iter().map(of).collect()
+    }
+
+    fn new(arguments: Vec<String>) -> anyhow::Result<Self> {
+        Ok(Self {
+            folder: tempfile::tempdir()?,
+            arguments,
+            running: None,
+            starts: 0,
+        })
     }
 
     /// Where it listens.
@@ -156,19 +206,9 @@ impl Server {
     }
 
     async fn try_start(&mut self) -> anyhow::Result<Running> {
-        self.starts += 1;
-        let address = free_address()?;
-        let log = File::create(self.log_path())?;
-        let child = Command::new(binary()?)
-            .args(["dev", "--listen", &address.to_string(), "--data-dir"])
-            .arg(self.data_dir())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()?;
-        let mut running = Running { child, address };
+        let mut running = self.spawn()?;
         let deadline = Instant::now() + START_DEADLINE;
-        while !is_ready(address).await {
+        while !is_ready(running.address).await {
             if let Some(status) = running.child.try_wait()? {
                 bail!("the server ended while it started: {status}");
             }
@@ -179,6 +219,63 @@ impl Server {
             sleep(LOOK_INTERVAL).await;
         }
         Ok(running)
+    }
+
+    /// Starts it on the data it has and waits for nothing.
+    ///
+    /// # Errors
+    /// When it cannot be built or run.
+    pub fn launch(&mut self) -> anyhow::Result<()> {
+        ensure!(self.running.is_none(), "the server runs already");
+        self.running = Some(self.spawn()?);
+        Ok(())
+    }
+
+    /// Waits until it is ready, after [`Server::launch`].
+    ///
+    /// # Errors
+    /// When it is not in time.
+    pub async fn ready(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + START_DEADLINE;
+        while !self.is_ready().await {
+            ensure!(Instant::now() < deadline, "not ready\n{}", self.log_tail());
+            sleep(LOOK_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// Whether it says that it is ready.
+    pub async fn is_ready(&self) -> bool {
+        is_ready(self.address()).await
+    }
+
+    /// Waits until the log of its last start has this in it.
+    ///
+    /// # Errors
+    /// When it has not in time.
+    pub async fn logged(&self, text: &str) -> anyhow::Result<()> {
+        let deadline = Instant::now() + START_DEADLINE;
+        while !self.log_tail().contains(text) {
+            let tail = self.log_tail();
+            ensure!(Instant::now() < deadline, "no {text:?} in the log\n{tail}");
+            sleep(LOOK_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self) -> anyhow::Result<Running> {
+        self.starts += 1;
+        let address = free_address()?;
+        let log = File::create(self.log_path())?;
+        let child = Command::new(binary()?)
+            .args(&self.arguments)
+            .args(["--listen", &address.to_string(), "--data-dir"])
+            .arg(self.data_dir())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        Ok(Running { child, address })
     }
 
     /// Opens a connection to it.

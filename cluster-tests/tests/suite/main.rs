@@ -2,6 +2,7 @@
 //! process, and the clients people use.
 
 mod architecture;
+mod cluster;
 mod kill;
 mod sdk;
 mod sled;
