@@ -158,7 +158,11 @@ fn run(block: Vec<EntryAt>, id: LogId, room: u64) -> Vec<EntryAt> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::LeaderId;
+    use crate::config::LogConfig;
+    use crate::disk::SimDisk;
+    use crate::log::Log;
+    use crate::types::{LeaderId, Work};
+    use std::sync::Arc;
 
     const ONE: GroupId = GroupId(1);
     const TWO: GroupId = GroupId(2);
@@ -225,5 +229,44 @@ mod tests {
         let mut back = block();
         back[2].offset = 100;
         assert_eq!(indexes(run(back, id(1), 5000)), [1, 2]);
+    }
+
+    #[test]
+    fn a_backlog_read_in_order_comes_from_memory() {
+        let disk = Arc::new(SimDisk::new(1));
+        let log = Log::open(disk, LogConfig::small(), Work::Thread).expect("opens");
+        let (one, other) = (log.group(ONE), log.group(TWO));
+        let body =
+            |index: u64, ordinal: u32| Bytes::from(vec![(index + u64::from(ordinal)) as u8; 300]);
+        let (sender, written) = std::sync::mpsc::channel();
+        for index in 0..400 {
+            let bodies = vec![body(index, 0), body(index, 1)];
+            one.append(
+                vec![Entry {
+                    bodies,
+                    ..entry(index)
+                }],
+                Box::new(drop),
+            );
+            let sender = sender.clone();
+            other.append(
+                vec![entry(index)],
+                Box::new(move |done| drop(sender.send(done))),
+            );
+            written.recv().expect("answered").expect("written");
+        }
+        let read = |index, ordinal| {
+            let found = one.read_body(id(index), ordinal).expect("it is live");
+            assert_eq!(found, body(index, ordinal), "{index} {ordinal}");
+        };
+        (0..200).for_each(|index| (0..2).for_each(|ordinal| read(index, ordinal)));
+        let in_order = log.stats();
+        assert!(
+            in_order.cache_hits > 8 * in_order.cache_misses,
+            "{in_order:?}"
+        );
+        [100, 50, 0].iter().for_each(|index| read(*index, 1));
+        let scattered = log.stats().cache_misses - in_order.cache_misses;
+        assert_eq!(scattered, 3, "one read each");
     }
 }

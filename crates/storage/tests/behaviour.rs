@@ -75,7 +75,6 @@ stories! {
     truncated_entries_are_replaced
     purged_entries_are_no_longer_read_but_their_bodies_are
     bodies_are_found_by_index_and_leader
-    a_backlog_read_in_order_comes_from_memory
     an_entry_that_is_too_large_is_refused
     two_checkpoints_are_kept
     a_pin_holds_its_checkpoint
@@ -263,30 +262,6 @@ fn bodies_are_found_by_index_and_leader(place: &dyn Place) {
         group.read_body(id(2, 99), 0),
         Err(ReadError::Gone { .. })
     ));
-    close(log);
-}
-
-fn a_backlog_read_in_order_comes_from_memory(place: &dyn Place) {
-    let log = open(place);
-    let group = log.group(GROUP);
-    let other = log.group(OTHER);
-    for index in 0..400 {
-        group.append(vec![entry(1, index, &[300, 300])], ignore());
-        durable(|done| other.append(vec![entry(1, index, &[100])], done));
-    }
-    let read = |index, ordinal| {
-        let bytes = group.read_body(id(1, index), ordinal).unwrap();
-        assert_eq!(bytes, body(index, ordinal, 300), "{index} {ordinal}");
-    };
-    (0..200).for_each(|index| (0..2).for_each(|ordinal| read(index, ordinal)));
-    let in_order = log.stats();
-    assert!(
-        in_order.cache_hits > 8 * in_order.cache_misses,
-        "{in_order:?}"
-    );
-    [100, 50, 0].iter().for_each(|index| read(*index, 1));
-    let scattered = log.stats().cache_misses - in_order.cache_misses;
-    assert_eq!(scattered, 3, "one read each");
     close(log);
 }
 
