@@ -42,7 +42,6 @@ pub struct Links {
     pub snapshots: snapshot::Sender,
     pub clock: Arc<dyn GroupClock>,
     pub rpc_timeout: Duration,
-    pub snapshot_timeout: Duration,
 }
 
 impl RaftNetworkFactory<TypeConfig> for Links {
@@ -58,7 +57,6 @@ impl RaftNetworkFactory<TypeConfig> for Links {
             snapshots: self.snapshots.clone(),
             clock: Arc::clone(&self.clock),
             rpc_timeout: self.rpc_timeout,
-            snapshot_timeout: self.snapshot_timeout,
         }
     }
 }
@@ -75,7 +73,6 @@ pub struct Link {
     pub clock: Arc<dyn GroupClock>,
     /// Deadline of a request.
     pub rpc_timeout: Duration,
-    snapshot_timeout: Duration,
 }
 
 impl Link {
@@ -146,10 +143,6 @@ impl Link {
     }
 }
 
-pub fn unreachable(error: &(impl std::error::Error + 'static)) -> Unreachable<TypeConfig> {
-    Unreachable::new(error)
-}
-
 type Appended = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;
 
 impl RaftNetworkV2<TypeConfig> for Link {
@@ -211,10 +204,9 @@ impl RaftNetworkV2<TypeConfig> for Link {
         let manifest = snapshot::manifest(self.group, self.target, &vote, &snapshot.meta);
         let send = self.snapshots.send(self.node, manifest, snapshot.snapshot);
         let send = async {
-            match tokio::time::timeout(self.snapshot_timeout, send).await {
-                Ok(Ok(vote)) => Ok(SnapshotResponse::new(codec::vote_from_wire(vote))),
-                Ok(Err(error)) => Err(StreamingError::Unreachable(unreachable(&error))),
-                Err(elapsed) => Err(StreamingError::Unreachable(unreachable(&elapsed))),
+            match send.await {
+                Ok(vote) => Ok(SnapshotResponse::new(codec::vote_from_wire(vote))),
+                Err(error) => Err(StreamingError::Unreachable(Unreachable::new(&error))),
             }
         };
         match select(std::pin::pin!(send), std::pin::pin!(cancel)).await {

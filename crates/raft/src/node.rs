@@ -114,8 +114,7 @@ impl RaftNode {
     ) -> Result<Self, OpenGroupError> {
         let config = settings.openraft()?;
         let patience = settings.rpc_timeout();
-        let rate = settings.snapshot_bytes_per_second;
-        let snapshots = snapshot::Sender::new(peers.clone(), work, patience, rate);
+        let snapshots = snapshot::Sender::new(peers.clone(), work, &settings);
         let sessions = Sessions::new(peers, Clocks::new(clock), patience);
         let opener = Opener {
             config,
@@ -351,7 +350,6 @@ impl Opener {
             snapshots: self.snapshots.clone(),
             clock: Arc::clone(&parts.spec.clock),
             rpc_timeout: self.settings.rpc_timeout(),
-            snapshot_timeout: self.settings.snapshot_timeout(),
         };
         let log = LogStore::new(parts.log.clone(), self.work, self.settings.append_bytes);
         let machine = StateMachine {

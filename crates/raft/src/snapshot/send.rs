@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
+use crate::config::RaftConfig;
 use crate::log_store::on_disk;
 use crate::state_machine::SnapshotData;
 use crate::transport::MESSAGE_BYTES_MAX;
@@ -41,6 +42,7 @@ pub struct Sender {
     peers: Peers,
     work: Work,
     patience: Duration,
+    limit: Duration,
     bytes_per_second: u64,
     turn: Arc<Semaphore>,
 }
@@ -58,6 +60,8 @@ pub enum SendError {
     Ended,
     #[error("the receiver said nothing for {0:?}")]
     Silent(Duration),
+    #[error("the transfer took more than {0:?}")]
+    Late(Duration),
     #[error("a live body cannot be read: {0}")]
     Unreadable(#[from] ReadError),
     #[error("a snapshot that is being received cannot be sent")]
@@ -69,19 +73,20 @@ impl SendError {
     fn may_pass(&self) -> bool {
         match self {
             Self::Connect(_) | Self::Lost(_) | Self::Ended | Self::Silent(_) => true,
-            Self::Refused(_) | Self::Unreadable(_) | Self::NotOurs => false,
+            Self::Refused(_) | Self::Late(_) | Self::Unreadable(_) | Self::NotOurs => false,
         }
     }
 }
 
 impl Sender {
-    /// `patience` is how long an opening may take.
-    pub fn new(peers: Peers, work: Work, patience: Duration, bytes_per_second: u64) -> Self {
+    /// What the settings allow.
+    pub fn new(peers: Peers, work: Work, settings: &RaftConfig) -> Self {
         Self {
             peers,
             work,
-            patience,
-            bytes_per_second,
+            patience: settings.rpc_timeout(),
+            limit: settings.snapshot_timeout(),
+            bytes_per_second: settings.snapshot_bytes_per_second,
             turn: Arc::new(Semaphore::new(1)),
         }
     }
@@ -98,17 +103,30 @@ impl Sender {
             SnapshotData::Empty => None,
             SnapshotData::Received(_) => return Err(SendError::NotOurs),
         };
-        let _turn = self.turn.acquire().await;
-        let mut furthest = (0, 0);
-        let mut failures = 0;
         let source = Source {
             pin,
             work: self.work,
             bytes_per_second: self.bytes_per_second,
         };
+        let _turn = self.turn.acquire().await;
+        // From here on it is this transfer alone that takes its time.
+        tokio::time::timeout(self.limit, self.persist(node, &manifest, &source))
+            .await
+            .unwrap_or(Err(SendError::Late(self.limit)))
+    }
+
+    /// Attempts again after a loss, as long as attempts get further.
+    async fn persist(
+        &self,
+        node: u64,
+        manifest: &wire::SnapshotManifest,
+        source: &Source,
+    ) -> Result<wire::Vote, SendError> {
+        let mut furthest = (0, 0);
+        let mut failures = 0;
         loop {
             let mut reached = (0, 0);
-            let attempt = self.attempt(node, &manifest, &source, &mut reached);
+            let attempt = self.attempt(node, manifest, source, &mut reached);
             let error = match attempt.await {
                 Ok(vote) => return Ok(vote),
                 Err(error) => error,

@@ -21,6 +21,7 @@ use super::identity::Identity;
 use super::net::{BoxedStream, Net};
 use super::peers::Peers;
 use super::sessions::Sessions;
+use crate::config::RaftConfig;
 use crate::machine::GroupClock;
 use crate::network::{Link, Links};
 use crate::pipeline::{GROUP_BYTES, Pipeline};
@@ -181,10 +182,13 @@ async fn link(sessions: &Sessions, group: u64) -> Link {
         group,
         own_replica: 1,
         sessions: sessions.clone(),
-        snapshots: snapshot::Sender::new(sessions.peers().clone(), Work::Task, PATIENCE, 1),
+        snapshots: snapshot::Sender::new(
+            sessions.peers().clone(),
+            Work::Task,
+            &RaftConfig::default(),
+        ),
         clock: Arc::new(Still),
         rpc_timeout: PATIENCE,
-        snapshot_timeout: PATIENCE,
     };
     links.new_client(2, &Placement { node: 2 }).await
 }
