@@ -32,9 +32,6 @@ impl<'a> SetQueueAttributes<'a> {
         envelope: Envelope<'a>,
     ) -> Result<Self, SqsError> {
         let queue = QueueRef::of_request(wire.queue_url.as_ref(), envelope.path)?;
-        if wire.attributes.0.is_empty() {
-            return Err(SqsError::missing_parameter("Attributes"));
-        }
         Ok(Self {
             queue,
             attributes: wire.attributes,
@@ -48,6 +45,9 @@ impl<'a> SetQueueAttributes<'a> {
 
     /// The changes alone, for a caller who looks at one of them.
     pub fn changes(&self) -> Result<AttributeChanges, SqsError> {
+        if self.attributes.0.is_empty() {
+            return Err(SqsError::missing_parameter("Attributes"));
+        }
         let pairs = self
             .attributes
             .0

@@ -9,11 +9,10 @@ use ErrorCode::{InvalidParameterValue, MissingParameter, UnsupportedOperation};
 
 /// An operation, parameters that it refuses, and how.
 #[rustfmt::skip] // a table: one line each
-const REFUSED: [(Action, &str, ErrorCode, &str); 16] = [
+const REFUSED: [(Action, &str, ErrorCode, &str); 15] = [
     (Action::SendMessage, "MessageBody=m", MissingParameter, "The request must contain the parameter QueueUrl."),
     (Action::CreateQueue, "", MissingParameter, "The request must contain the parameter QueueName."),
     (Action::CreateQueue, "QueueName=", MissingParameter, "The request must contain the parameter QueueName."),
-    (Action::SetQueueAttributes, "QueueUrl=q", MissingParameter, "The request must contain the parameter Attributes."),
     (Action::SetQueueAttributes, "QueueUrl=q&Attribute.1.Value=v", MissingParameter, "The request must contain the parameter Attribute.1.Name."),
     (Action::SetQueueAttributes, "QueueUrl=q&Attribute.3.Name=Policy", MissingParameter, "The request must contain the parameter Attribute.3.Value."),
     (Action::SetQueueAttributes, "QueueUrl=q&Attribute.Name=Policy", MissingParameter, "The request must contain the parameter Attribute.Value."),
