@@ -52,6 +52,7 @@ pub struct Setup {
     pub access: Access,
     pub tls: Option<Arc<ServerConfig>>,
     pub metrics: Option<MetricsSource>,
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Default for Setup {
@@ -63,6 +64,7 @@ impl Default for Setup {
             access: Access::anyone(),
             tls: None,
             metrics: None,
+            clock: Arc::new(SystemClock::new()),
         }
     }
 }
@@ -105,8 +107,7 @@ impl Front {
         let disk = Arc::new(SimDisk::new(1));
         let log = Log::open(disk, setup.log, Work::Task).unwrap();
         let peers = Peers::new(Arc::new(NoNetwork), Identity::new(7), []);
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let told = Arc::new(ToldClock(Arc::clone(&clock)));
+        let told = Arc::new(ToldClock(Arc::clone(&setup.clock)));
         let raft = RaftNode::new(RaftConfig::default(), log, peers, told, Work::Task).unwrap();
         let settings = NodeSettings {
             node: 7,
@@ -121,7 +122,7 @@ impl Front {
         };
         let parts = NodeParts {
             raft: Arc::new(raft),
-            clock,
+            clock: setup.clock,
             entropy: Arc::new(SystemEntropy),
             catalogue: Arc::new(MemoryCopy::default()),
         };

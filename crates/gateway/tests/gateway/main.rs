@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a refused unwrap is how a test fails")]
 
 mod access;
+mod contract;
 mod harness;
 mod limits;
 mod messages;
