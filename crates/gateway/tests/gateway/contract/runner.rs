@@ -62,7 +62,7 @@ pub async fn hold(rows: usize, text: &str) {
         let clock = PausedClock::start();
         let front = Front::start_as(Setup {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            log: LogConfig::default(),
+            log: room_for_large_messages(),
             ..Setup::default()
         });
         let front = front.await;
@@ -85,6 +85,18 @@ pub async fn hold(rows: usize, text: &str) {
         "{count} cases:\n\n{}",
         faults.join("\n\n")
     );
+}
+
+/// A small log that takes messages of 1 MiB.
+fn room_for_large_messages() -> LogConfig {
+    LogConfig {
+        segment_bytes: 8 << 20,
+        max_entry_bytes: 2 << 20,
+        max_round_bytes: 2 << 20,
+        purge_budget_bytes: 64 << 20,
+        cache_bytes: 8 << 20,
+        ..LogConfig::small()
+    }
 }
 
 /// A case as it runs.
