@@ -140,7 +140,7 @@ fn decode_leaders(bytes: &[u8]) -> Option<Vec<(u64, LeaderId)>> {
     let mut reader = Reader::new(bytes);
     let count = reader.count()?;
     let leaders: Option<Vec<_>> = (0..count)
-        .map(|_| Some((reader.varint()?, leader(&mut reader)?)))
+        .map(|_| Some((reader.index()?, leader(&mut reader)?)))
         .collect();
     leaders.filter(|_| reader.is_empty())
 }
@@ -210,7 +210,7 @@ pub(crate) fn read(disk: &dyn Disk, group: GroupId, id: LogId) -> io::Result<Opt
     ) else {
         return Ok(None);
     };
-    let (Some(leaders), Some(live)) = (decode_leaders(&leaders), live::decode(&live)) else {
+    let (Some(leaders), Some(live)) = (decode_leaders(&leaders), live::decode(&live, id)) else {
         return Ok(None);
     };
     Ok(Some(Checkpoint {
@@ -236,7 +236,7 @@ pub(crate) fn read_names(disk: &dyn Disk, group: GroupId, id: LogId) -> io::Resu
     let (Some(leaders), Some(live)) = (opened.part(1)?, opened.part(2)?) else {
         return Ok(None);
     };
-    let names = decode_leaders(&leaders).zip(live::decode(&live));
+    let names = decode_leaders(&leaders).zip(live::decode(&live, id));
     Ok(names.map(|(leaders, live)| Names { leaders, live }))
 }
 

@@ -2,6 +2,10 @@
 //!
 //! Reading never panics: a `Reader` answers `None` past the end, and the caller names the damage.
 
+/// Where log indexes end: a group that grew by a million entries a second would get there in nine
+/// years. So adding to one that was read never overflows.
+pub(crate) const INDEX_END: u64 = 1 << 48;
+
 /// Takes fields from the front of a byte slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
@@ -55,6 +59,11 @@ impl<'a> Reader<'a> {
     /// A varint that must fit 32 bits.
     pub(crate) fn varint32(&mut self) -> Option<u32> {
         self.varint()?.try_into().ok()
+    }
+
+    /// A varint that is the index of a log entry.
+    pub(crate) fn index(&mut self) -> Option<u64> {
+        self.varint().filter(|index| *index < INDEX_END)
     }
 
     /// A varint count of things that each take at least one byte, so that damage cannot make us

@@ -139,7 +139,7 @@ impl Footer {
                 bodies: reader.varint()?,
                 body_bytes: reader.varint()?,
             };
-            let offset = length as u64 + reader.varint()?;
+            let offset = reader.varint()?.checked_add(length as u64)?;
             let place = Place {
                 offset,
                 len: reader.varint32()?,
@@ -225,6 +225,25 @@ mod tests {
                 })
                 .collect()
         })
+    }
+
+    #[test]
+    fn a_section_beyond_any_file_is_damage() {
+        for (offset, read) in [(0, true), (u64::MAX, false)] {
+            let mut header = vec![0, 1];
+            put_u64(&mut header, 5);
+            header.extend_from_slice(&[0; 6]);
+            put_varint(&mut header, offset);
+            header.extend_from_slice(&[0; 5]);
+            let mut bytes = Footer::encode(Tag { epoch: 3, salt: 8 }, 4096, false, &[], &[].into());
+            bytes.truncate(FIXED);
+            bytes.extend_from_slice(&header);
+            let length = bytes.len() as u32;
+            bytes[8..12].copy_from_slice(&length.to_le_bytes());
+            let crc = crc32c::crc32c(&bytes[8..]);
+            bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(Footer::parse(&bytes).is_some(), read, "{offset}");
+        }
     }
 
     proptest! {

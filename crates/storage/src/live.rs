@@ -4,10 +4,13 @@
 //! bounded distance; nothing is kept per message.
 
 use crate::codec::{Reader, put_varint};
-use crate::types::LiveRun;
+use crate::types::{LiveRun, LogId};
 
 /// Runs are split into pieces of at most this many log indexes.
 const PIECE: u64 = 1024;
+
+/// Where the numbers of an entry's bodies end: the machines above give them 16 bits.
+const BODIES_END: u32 = 1 << 16;
 
 /// A searchable set of live names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,21 +122,26 @@ pub(crate) fn encode(runs: &[LiveRun]) -> Vec<u8> {
     out
 }
 
-/// Reads what `encode` wrote.
-pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<LiveRun>> {
+/// Reads what `encode` wrote for a checkpoint after the entry `last`: what it names was applied.
+pub(crate) fn decode(bytes: &[u8], last: LogId) -> Option<Vec<LiveRun>> {
     let mut reader = Reader::new(bytes);
     let count = reader.count()?;
     let mut runs = Vec::with_capacity(count);
     let mut previous = 0u64;
     for _ in 0..count {
-        let first_index = previous.wrapping_add(reader.varint()?);
-        runs.push(LiveRun {
-            first_index,
+        let run = LiveRun {
+            first_index: previous.wrapping_add(reader.varint()?),
             entries: reader.varint()?,
             ordinal: reader.varint32()?,
             count: reader.varint32()?,
-        });
-        previous = first_index;
+        };
+        let after = run.first_index.checked_add(run.entries)?;
+        let bodies = run.ordinal.checked_add(run.count)?;
+        if after > last.index + 1 || bodies > BODIES_END {
+            return None;
+        }
+        previous = run.first_index;
+        runs.push(run);
     }
     reader.is_empty().then_some(runs)
 }
@@ -141,6 +149,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<LiveRun>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::LeaderId;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -172,6 +181,35 @@ mod tests {
         (kept, names)
     }
 
+    #[test]
+    fn runs_beyond_what_was_applied_are_damage() {
+        let run = LiveRun {
+            first_index: 3,
+            ordinal: 0,
+            entries: 5,
+            count: 2,
+        };
+        let last = |index| LogId {
+            leader: LeaderId { term: 1, node: 1 },
+            index,
+        };
+        assert!(decode(&encode(&[run]), last(7)).is_some());
+        assert!(decode(&encode(&[run]), last(6)).is_none());
+        let endless = [
+            LiveRun {
+                entries: u64::MAX,
+                ..run
+            },
+            LiveRun {
+                count: u32::MAX,
+                ..run
+            },
+        ];
+        for run in endless {
+            assert!(decode(&encode(&[run]), last(7)).is_none(), "{run:?}");
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -193,7 +231,8 @@ mod tests {
 
         #[test]
         fn runs_round_trip(runs in proptest::collection::vec(run(), 0..20)) {
-            prop_assert_eq!(decode(&encode(&runs)), Some(runs));
+            let last = LogId { leader: LeaderId { term: 1, node: 1 }, index: 10_000 };
+            prop_assert_eq!(decode(&encode(&runs), last), Some(runs));
         }
     }
 }

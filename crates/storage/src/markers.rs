@@ -150,7 +150,7 @@ impl Markers {
         let count = reader.count()?;
         let mut leaders = Vec::with_capacity(count);
         for _ in 0..count {
-            leaders.push((reader.varint()?, leader(&mut reader)?));
+            leaders.push((reader.index()?, leader(&mut reader)?));
         }
         reader.is_empty().then_some(Markers {
             vote,
@@ -230,7 +230,7 @@ fn log_id(reader: &mut Reader<'_>) -> Option<Option<LogId>> {
         0 => Some(None),
         1 => Some(Some(LogId {
             leader: leader(reader)?,
-            index: reader.varint()?,
+            index: reader.index()?,
         })),
         _ => None,
     }
@@ -239,6 +239,9 @@ fn log_id(reader: &mut Reader<'_>) -> Option<Option<LogId>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::INDEX_END;
+    use crate::record::{Record, Tag};
+    use crate::types::GroupId;
     use proptest::prelude::*;
 
     fn id(term: u64, index: u64) -> LogId {
@@ -252,6 +255,24 @@ mod tests {
         let mut markers = Markers::default();
         ids.iter().for_each(|id| markers.append(*id));
         markers
+    }
+
+    #[test]
+    fn an_index_that_no_log_reaches_is_damage() {
+        for (index, read) in [(INDEX_END - 1, true), (INDEX_END, false), (u64::MAX, false)] {
+            let markers = Markers {
+                last: Some(id(1, index)),
+                ..Markers::default()
+            };
+            let markers = Markers::decode(&markers.encode());
+            assert_eq!(markers.is_some(), read, "{index}");
+            assert!(markers.is_none_or(|markers| markers.next_index() == INDEX_END));
+            let tag = Tag { epoch: 1, salt: 2 };
+            let mut record = Vec::new();
+            Record::marker(Kind::Purge, GroupId(1), id(1, index), b"")
+                .encode_head(tag, &mut record);
+            assert_eq!(RecordView::parse(&record, tag).is_some(), read, "{index}");
+        }
     }
 
     #[test]

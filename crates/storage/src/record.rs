@@ -9,7 +9,7 @@
 //! is read and checked alone. `life` is the segment's epoch mixed with its random salt: bytes that a
 //! recycled segment still holds from an earlier life never parse.
 
-use crate::codec::{Reader, put_u32, put_u64};
+use crate::codec::{INDEX_END, Reader, put_u32, put_u64};
 use crate::types::{GroupId, LeaderId, LogId};
 use bytes::Bytes;
 
@@ -165,7 +165,7 @@ impl<'a> RecordView<'a> {
             return None;
         }
         let group = GroupId(reader.u64()?);
-        let index = reader.u64()?;
+        let index = reader.u64().filter(|index| *index < INDEX_END)?;
         let leader = LeaderId {
             term: reader.u64()?,
             node: reader.u64()?,

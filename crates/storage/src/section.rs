@@ -107,8 +107,8 @@ impl Span {
             return self.bytes;
         }
         let above = u128::from(self.high.saturating_sub(floor));
-        let width = u128::from(self.high - self.low + 1);
-        (u128::from(self.bytes) * above / width) as u64
+        let width = u128::from(self.high.saturating_sub(self.low)) + 1;
+        (u128::from(self.bytes) * above.min(width) / width) as u64
     }
 }
 
@@ -169,8 +169,8 @@ impl Section {
         let count = reader.count()?;
         let mut blocks = Vec::with_capacity(count);
         for _ in 0..count {
-            let first = reader.varint()?;
-            let last = first.checked_add(reader.varint()?)?;
+            let first = reader.index()?;
+            let last = first + reader.index()?;
             blocks.push(Block {
                 first,
                 last,
@@ -269,7 +269,7 @@ impl LineState {
         if flags & LINE_LEADER != 0 {
             self.leader = Some(leader(reader)?);
         }
-        self.index = self.index.checked_add(reader.varint()?)?;
+        self.index = self.index.checked_add(reader.index()?)?;
         self.offset = self.offset.wrapping_add(reader.varint()?);
         let whole = flags & LINE_WHOLE != 0;
         let head_len = reader.varint32()?;
@@ -314,5 +314,20 @@ mod tests {
         assert_eq!(span.bytes_above(Some(14)), 500);
         assert_eq!(span.bytes_above(Some(19)), 0);
         assert_eq!(span.bytes_above(Some(100)), 0);
+    }
+
+    #[test]
+    fn a_span_that_makes_no_sense_is_survived() {
+        for (low, high) in [(10, 3), (0, u64::MAX), (u64::MAX, 0)] {
+            let span = Span {
+                low,
+                high,
+                bytes: 1000,
+                ..Span::default()
+            };
+            for floor in [None, Some(0), Some(u64::MAX)] {
+                assert!(span.bytes_above(floor) <= 1000, "{low}..={high}");
+            }
+        }
     }
 }
