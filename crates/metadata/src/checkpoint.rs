@@ -30,7 +30,7 @@ impl Metadata {
         writer.finish()
     }
 
-    /// Reads what [`Metadata::encode`] wrote.
+    /// Reads what [`Metadata::encode`] wrote, and checks it as [`Metadata::validate`] does.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (mut reader, version) = Reader::up_to(bytes, CHECKPOINT_VERSION)?;
         let mut metadata = Self::new();
@@ -47,9 +47,7 @@ impl Metadata {
         metadata.read_pending(&mut reader)?;
         metadata.requests = Requests::read(&mut reader)?;
         reader.finish()?;
-        if cfg!(debug_assertions) {
-            metadata.validate();
-        }
+        metadata.check().map_err(DecodeError::Impossible)?;
         Ok(metadata)
     }
 

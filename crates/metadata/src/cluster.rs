@@ -91,6 +91,12 @@ impl ClusterRecord {
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let cluster_id = reader.u128()?;
         let partitions = reader.u32()?;
+        if partitions > PARTITIONS_MAX {
+            return Err(DecodeError::Unknown {
+                what: "number of partitions",
+                value: partitions.into(),
+            });
+        }
         let handle_keys = reader.list(|reader| Ok((reader.u32()?, reader.array()?)))?;
         let nodes = reader.list(|reader| {
             Ok(NodeRecord {
@@ -107,6 +113,10 @@ impl ClusterRecord {
     }
 }
 
+/// More partitions than any cluster has. A home is chosen by looking at each, so that a number which
+/// is only damage would keep every replica busy for minutes.
+const PARTITIONS_MAX: u32 = 1 << 16;
+
 impl ClusterSettings {
     pub(crate) fn write(self, writer: &mut Writer) {
         writer.u64(self.name_reuse_delay_ms);
@@ -122,6 +132,20 @@ impl ClusterSettings {
 #[cfg(test)]
 mod tests {
     use super::{ClusterRecord, NodeRecord};
+
+    #[test]
+    fn a_number_of_partitions_that_no_cluster_has_is_damage() {
+        for (partitions, read) in [(1 << 16, true), ((1 << 16) + 1, false), (u32::MAX, false)] {
+            let record = ClusterRecord {
+                cluster_id: 1,
+                partitions,
+                handle_keys: Vec::new(),
+                nodes: Vec::new(),
+            };
+            let again = ClusterRecord::decode(&record.encode());
+            assert_eq!(again.is_ok(), read, "{partitions}");
+        }
+    }
 
     #[test]
     fn debug_output_keeps_the_keys_secret() {

@@ -35,6 +35,9 @@ pub enum DecodeError {
     /// What should be there once is there twice.
     #[error("a {0} is there twice")]
     Repeated(&'static str),
+    /// The values contradict what is believed of them.
+    #[error("it does not hold that {0}")]
+    Impossible(&'static str),
     /// Something follows the last value.
     #[error("{0} bytes follow the last value")]
     TrailingBytes(usize),

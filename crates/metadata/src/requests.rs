@@ -7,6 +7,7 @@
 
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::reply::Reply;
+use crate::validate::holds;
 use hikyaku_queue::RequestId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,19 +50,17 @@ impl Requests {
         }
     }
 
-    pub(crate) fn validate(&self) {
-        assert_eq!(
-            self.answers.len(),
-            self.by_deadline.len(),
-            "each answer has one deadline"
-        );
-        for (request, answer) in &self.answers {
-            let key = (answer.not_after, *request);
-            assert!(
-                self.by_deadline.contains(&key),
-                "{request:?} has no deadline"
-            );
-        }
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        holds(
+            self.answers.len() == self.by_deadline.len(),
+            "each answer has one deadline",
+        )?;
+        let mut answers = self.answers.iter();
+        holds(
+            answers
+                .all(|(request, answer)| self.by_deadline.contains(&(answer.not_after, *request))),
+            "and it is the answer's own",
+        )
     }
 
     pub(crate) fn write(&self, writer: &mut Writer) {

@@ -1,9 +1,18 @@
-//! Everything that is believed of the metadata, asserted.
+//! Everything that is believed of the metadata.
+//!
+//! Debug builds check it after each entry. A checkpoint is checked when it is read, in every build:
+//! what does not hold then is damage, which a replica can be given anew for.
 
 use crate::machine::{DeletedQueue, Metadata};
 use crate::record::{FifoThroughputLimit, QueueRecord};
 use hikyaku_queue::{DeduplicationScope, Descriptor, QueueKind, QueueState};
 use std::collections::BTreeSet;
+
+/// The belief that does not hold, if one does not.
+type Checked = Result<(), &'static str>;
+
+/// What is counted one by one never gets here, so that counting on does not overflow.
+const COUNTED: u64 = 1 << 62;
 
 impl Metadata {
     /// Asserts every invariant; debug builds do so after each entry.
@@ -11,197 +20,201 @@ impl Metadata {
     /// # Panics
     /// When one is broken, naming it.
     pub fn validate(&self) {
+        if let Err(broken) = self.check() {
+            panic!("metadata: {broken}");
+        }
+    }
+
+    /// Checks every invariant.
+    pub(crate) fn check(&self) -> Checked {
         for record in self.queues.values() {
-            self.validate_record(record);
+            self.check_record(record)?;
         }
         for deleted in self.deleted.values() {
-            self.validate_deleted(deleted);
+            self.check_deleted(deleted)?;
         }
-        self.validate_indexes();
-        self.validate_removals();
-        self.validate_pending();
-        self.requests.validate();
+        self.check_counters()?;
+        self.check_indexes()?;
+        self.check_removals()?;
+        self.check_pending()?;
+        self.requests.check()
     }
 
-    fn validate_record(&self, record: &QueueRecord) {
+    fn check_counters(&self) -> Checked {
+        holds(
+            self.revision < COUNTED && self.next_queue < COUNTED,
+            "changes and queues are counted one by one",
+        )
+    }
+
+    fn check_record(&self, record: &QueueRecord) -> Checked {
         let queue = record.descriptor.id;
-        assert_eq!(
-            self.queues.get(&queue),
-            Some(record),
-            "a record is kept under its id"
-        );
-        assert_eq!(
-            record.descriptor.state,
-            QueueState::Active,
-            "a record is of a live queue"
-        );
-        let named = self.queue_by_name(record.tenant, &record.name);
-        assert_eq!(named, Some(record), "a live queue is found by its name");
-        let at_revision = self.revisions.get(&record.revision);
-        assert_eq!(
-            at_revision,
-            Some(&queue),
-            "a live queue is found by its revision"
-        );
-        assert!(
+        let kept = self.queues.get(&queue) == Some(record);
+        holds(kept, "a record is kept under its id")?;
+        let active = record.descriptor.state == QueueState::Active;
+        holds(active, "a record is of a live queue")?;
+        let named = self.queue_by_name(record.tenant, &record.name) == Some(record);
+        holds(named, "a live queue is found by its name")?;
+        let at_revision = self.revisions.get(&record.revision) == Some(&queue);
+        holds(at_revision, "a live queue is found by its revision")?;
+        holds(
             record.modified_at_ms <= self.now,
-            "no record is from the future"
-        );
+            "no record is from the future",
+        )?;
         let settings = &record.settings;
-        assert!(
+        holds(
             settings.kms_master_key_id.is_empty() || !settings.sqs_managed_sse,
-            "a queue has one kind of encryption"
-        );
-        assert!(
+            "a queue has one kind of encryption",
+        )?;
+        holds(
             settings.fifo_throughput_limit == FifoThroughputLimit::PerQueue
                 || settings.deduplication_scope == DeduplicationScope::MessageGroup,
-            "throughput is limited per message group only if deduplication is"
-        );
-        assert_eq!(
-            self.draining.contains(&queue),
-            !record.descriptor.draining.is_empty(),
-            "queues with draining partitions are found"
-        );
-        self.validate_descriptor(&record.descriptor);
+            "throughput is limited per message group only if deduplication is",
+        )?;
+        holds(
+            self.draining.contains(&queue) != record.descriptor.draining.is_empty(),
+            "queues with draining partitions are found",
+        )?;
+        self.check_descriptor(&record.descriptor)
     }
 
-    fn validate_deleted(&self, deleted: &DeletedQueue) {
+    fn check_deleted(&self, deleted: &DeletedQueue) -> Checked {
         let DeletedQueue {
             descriptor,
             revision,
         } = deleted;
-        assert_eq!(
-            descriptor.state,
-            QueueState::Deleted,
-            "a deleted queue's descriptor says so"
-        );
-        assert!(
+        holds(
+            descriptor.state == QueueState::Deleted,
+            "a deleted queue's descriptor says so",
+        )?;
+        holds(
             !self.queues.contains_key(&descriptor.id),
-            "a deleted queue is not alive"
-        );
-        assert!(
+            "a deleted queue is not alive",
+        )?;
+        holds(
             self.removals.contains_key(revision) || self.pending.contains_key(&descriptor.id),
-            "a deleted queue is kept while remembered or pending"
-        );
-        self.validate_descriptor(descriptor);
+            "a deleted queue is kept while remembered or pending",
+        )?;
+        self.check_descriptor(descriptor)
     }
 
-    fn validate_descriptor(&self, descriptor: &Descriptor) {
-        assert!(descriptor.id.0 < self.next_queue, "queue ids are counted");
-        let cluster = self
-            .cluster
-            .as_ref()
-            .expect("queues are made in founded clusters");
-        assert!(!descriptor.spread.is_empty(), "a queue is somewhere");
+    fn check_descriptor(&self, descriptor: &Descriptor) -> Checked {
+        holds(descriptor.id.0 < self.next_queue, "queue ids are counted")?;
+        holds(
+            descriptor.version < COUNTED && descriptor.purge_epoch < COUNTED,
+            "versions and purges are counted one by one",
+        )?;
+        let cluster = self.cluster.as_ref();
+        let cluster = cluster.ok_or("queues are made in founded clusters")?;
+        holds(!descriptor.spread.is_empty(), "a queue is somewhere")?;
         let mut visited = BTreeSet::new();
         for partition in descriptor.visited() {
-            assert!(
+            holds(
                 partition.0 < cluster.partitions,
-                "a spread is of partitions that exist"
-            );
-            assert!(
+                "a spread is of partitions that exist",
+            )?;
+            holds(
                 visited.insert(partition),
-                "a partition is in the spread or draining, once"
-            );
+                "a partition is in the spread or draining, once",
+            )?;
         }
-        assert!(
+        holds(
             descriptor.draining.is_empty() || descriptor.kind == QueueKind::Standard,
-            "a FIFO queue keeps its spread"
-        );
+            "a FIFO queue keeps its spread",
+        )
     }
 
-    fn validate_indexes(&self) {
+    fn check_indexes(&self) -> Checked {
         let named: usize = self.names.values().map(|names| names.len()).sum();
-        assert_eq!(named, self.queues.len(), "names are of live queues");
-        assert!(
+        holds(named == self.queues.len(), "names are of live queues")?;
+        holds(
             self.names.values().all(|names| !names.is_empty()),
-            "a tenant with names has one"
-        );
-        assert_eq!(
-            self.revisions.len(),
-            self.queues.len(),
-            "revisions are of live queues"
-        );
-        let last = self
-            .revisions
-            .last_key_value()
-            .map_or(0, |(revision, _)| *revision);
-        assert!(
-            last <= self.revision,
-            "no record is newer than the revision"
-        );
-        assert!(self.cluster_revision <= self.revision, "nor is the cluster");
-        assert!(
-            self.draining.iter().all(|it| self.queues.contains_key(it)),
-            "only live queues have draining partitions to look after"
-        );
+            "a tenant with names has one",
+        )?;
+        holds(
+            self.revisions.len() == self.queues.len(),
+            "revisions are of live queues",
+        )?;
+        let last = self.revisions.last_key_value();
+        holds(
+            last.is_none_or(|(revision, _)| *revision <= self.revision),
+            "no record is newer than the revision",
+        )?;
+        holds(self.cluster_revision <= self.revision, "nor is the cluster")?;
+        let mut draining = self.draining.iter();
+        holds(
+            draining.all(|queue| self.queues.contains_key(queue)),
+            "only live queues have draining partitions to look after",
+        )
     }
 
-    fn validate_removals(&self) {
-        assert!(
+    fn check_removals(&self) -> Checked {
+        holds(
             self.forgotten_revision <= self.revision,
-            "what is forgotten has happened"
-        );
+            "what is forgotten has happened",
+        )?;
         let mut at_ms = 0;
         for (revision, removal) in &self.removals {
-            assert!(
+            holds(
                 *revision > self.forgotten_revision,
-                "a remembered removal is not forgotten"
-            );
-            assert!(
+                "a remembered removal is not forgotten",
+            )?;
+            holds(
                 *revision <= self.revision,
-                "no removal is newer than the revision"
-            );
-            assert!(
+                "no removal is newer than the revision",
+            )?;
+            holds(
                 !self.revisions.contains_key(revision),
-                "a revision is of one change"
-            );
-            assert!(
+                "a revision is of one change",
+            )?;
+            holds(
                 (at_ms..=self.now).contains(&removal.at_ms),
-                "removals are in order of time"
-            );
-            assert!(
+                "removals are in order of time",
+            )?;
+            holds(
                 self.deleted.contains_key(&removal.queue),
-                "a removed queue is remembered"
-            );
+                "a removed queue is remembered",
+            )?;
             at_ms = removal.at_ms;
         }
         for ((tenant, name), revision) in &self.freed_names {
-            let removal = self
-                .removals
-                .get(revision)
-                .expect("a freed name has its removal");
-            assert_eq!(
-                (removal.tenant, &removal.name),
-                (*tenant, name),
-                "and it is of that name"
-            );
-            assert!(
+            let removal = self.removals.get(revision);
+            let removal = removal.ok_or("a freed name has its removal")?;
+            holds(
+                (removal.tenant, &removal.name) == (*tenant, name),
+                "and it is of that name",
+            )?;
+            holds(
                 self.queue_by_name(*tenant, name).is_none(),
-                "a freed name is nobody's"
-            );
+                "a freed name is nobody's",
+            )?;
         }
+        Ok(())
     }
 
-    fn validate_pending(&self) {
+    fn check_pending(&self) -> Checked {
         for (queue, partitions) in &self.pending {
-            let descriptor = self
-                .descriptor(*queue)
-                .expect("a pending queue has a descriptor");
-            assert!(
+            let descriptor = self.descriptor(*queue);
+            let descriptor = descriptor.ok_or("a pending queue has a descriptor")?;
+            holds(
                 !partitions.is_empty(),
-                "a pending queue waits for a partition"
-            );
+                "a pending queue waits for a partition",
+            )?;
             for (partition, confirmed) in partitions {
-                assert!(
-                    descriptor.visited().any(|it| it == *partition),
-                    "and it is one that may hold messages"
-                );
-                assert!(
+                holds(
+                    descriptor.visited().any(|visited| visited == *partition),
+                    "and it is one that may hold messages",
+                )?;
+                holds(
                     *confirmed < descriptor.version,
-                    "which has not confirmed the version"
-                );
+                    "which has not confirmed the version",
+                )?;
             }
         }
+        Ok(())
     }
+}
+
+pub(crate) fn holds(held: bool, belief: &'static str) -> Checked {
+    if held { Ok(()) } else { Err(belief) }
 }

@@ -253,6 +253,22 @@ fn a_checkpoint() {
     assert_eq!(Metadata::decode(&written).unwrap(), metadata());
 }
 
+#[test]
+fn a_checkpoint_that_contradicts_itself_is_refused() {
+    let mut timeless = bytes(CHECKPOINT);
+    timeless[1..9].fill(0);
+    assert_eq!(
+        Metadata::decode(&timeless),
+        Err(DecodeError::Impossible("no record is from the future"))
+    );
+    let mut at_its_end = bytes(CHECKPOINT);
+    at_its_end[17..25].fill(0xff);
+    assert!(matches!(
+        Metadata::decode(&at_its_end),
+        Err(DecodeError::Impossible(_))
+    ));
+}
+
 /// Before spreads, a queue had its home alone, and keeps it.
 #[test]
 fn a_record_and_a_checkpoint_without_spread_widths() {
