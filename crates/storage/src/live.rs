@@ -9,9 +9,6 @@ use crate::types::{LiveRun, LogId};
 /// Runs are split into pieces of at most this many log indexes.
 const PIECE: u64 = 1024;
 
-/// Where the numbers of an entry's bodies end: the machines above give them 16 bits.
-const BODIES_END: u32 = 1 << 16;
-
 /// A searchable set of live names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LiveSet {
@@ -135,9 +132,7 @@ pub(crate) fn decode(bytes: &[u8], last: LogId) -> Option<Vec<LiveRun>> {
             ordinal: reader.varint32()?,
             count: reader.varint32()?,
         };
-        let after = run.first_index.checked_add(run.entries)?;
-        let bodies = run.ordinal.checked_add(run.count)?;
-        if after > last.index + 1 || bodies > BODIES_END {
+        if !run.is_up_to(last) {
             return None;
         }
         previous = run.first_index;

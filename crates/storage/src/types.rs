@@ -81,6 +81,20 @@ pub struct LiveRun {
     pub count: u32,
 }
 
+/// Where the numbers of an entry's bodies end: the machines above give them 16 bits.
+const BODIES_END: u32 = 1 << 16;
+
+impl LiveRun {
+    /// Whether a checkpoint after the entry `last` can name these bodies. What is read from a disk or
+    /// from another node may claim anything, and a run is laid out in memory.
+    pub fn is_up_to(self, last: LogId) -> bool {
+        let after = self.first_index.checked_add(self.entries);
+        let bodies = self.ordinal.checked_add(self.count);
+        after.is_some_and(|after| after <= last.index.saturating_add(1))
+            && bodies.is_some_and(|bodies| bodies <= BODIES_END)
+    }
+}
+
 /// A group's state machine at one log id, without the message bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {

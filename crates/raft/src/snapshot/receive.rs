@@ -292,11 +292,16 @@ fn checkpoint_of(
         ordinal: run.ordinal,
         count: run.count,
     });
+    let id = log_id(last);
+    let live: Vec<LiveRun> = live.collect();
+    if !live.iter().all(|run| run.is_up_to(id)) {
+        return Err(refused("a run of bodies that was not applied"));
+    }
     Ok(Checkpoint {
-        id: log_id(last),
+        id,
         meta,
         leaders: leaders.collect(),
-        live: live.collect(),
+        live,
         state: state.state,
     })
 }
