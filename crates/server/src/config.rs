@@ -309,6 +309,17 @@ impl Config {
             "can only connect if there is",
             Key("cluster.peer_listen"),
         )?;
+        // What nodes say to each other is not encrypted yet, so it must not leave the machine.
+        let private = cluster
+            .peer_listen
+            .is_none_or(|listen| listen.ip().is_loopback());
+        let rule = "must be a loopback address: nodes do not encrypt what they say to each other";
+        holds(
+            private || cluster.peers.len() == 1,
+            "cluster.peer_listen",
+            rule,
+            Nothing,
+        )?;
         let address = cluster.address();
         holds(
             address.is_some_and(|address| addresses.contains(&address)),

@@ -111,7 +111,7 @@ fn every_shown_value_reads_back() {
         public_url = "https://sqs.example.org/"
         data_dir = "/data"
         [cluster]
-        peer_listen = "0.0.0.0:2"
+        peer_listen = "[::1]:2"
         advertise = "[::1]:2"
         peers = ["One:2", "[::1]:2"]
         [storage]
@@ -231,7 +231,7 @@ fn a_disagreement_names_both_values_and_where_they_are_from() {
             &[],
             &[
                 ("cluster.peers", peers),
-                ("cluster.peer_listen", "0.0.0.0:1")
+                ("cluster.peer_listen", "127.0.0.1:1")
             ]
         ),
         "cluster.peers = one:1,two:1 (from --cluster-peers) must list this node, which is \
@@ -241,7 +241,7 @@ fn a_disagreement_names_both_values_and_where_they_are_from() {
 
 #[test]
 fn what_cannot_work_is_refused() {
-    let cases: [(Texts, &str); 23] = [
+    let cases: [(Texts, &str); 24] = [
         (&[("cluster.partitions", "0")], "must be at least 1"),
         (&[("cluster.partitions", "257")], "must be at most 256"),
         (
@@ -253,13 +253,21 @@ fn what_cannot_work_is_refused() {
             &[
                 ("cluster.peers", "a:1,b:1"),
                 ("cluster.advertise", "c:1"),
-                ("cluster.peer_listen", "0.0.0.0:1"),
+                ("cluster.peer_listen", "127.0.0.1:1"),
             ],
             "must list this node",
         ),
         (
             &[("cluster.peers", "a:1,b:1"), ("cluster.advertise", "a:1")],
             "can only connect if",
+        ),
+        (
+            &[
+                ("cluster.peers", "a:1,b:1"),
+                ("cluster.advertise", "a:1"),
+                ("cluster.peer_listen", "0.0.0.0:1"),
+            ],
+            "must be a loopback address",
         ),
         (
             &[("limits.request_bytes", "1023KiB")],
