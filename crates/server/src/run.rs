@@ -182,6 +182,7 @@ fn node_settings(
     cluster: Founded,
     founds_groups: bool,
 ) -> NodeSettings {
+    let several = cluster.founders.len() > 1;
     NodeSettings {
         node,
         cluster_id: cluster.cluster_id,
@@ -191,7 +192,8 @@ fn node_settings(
         limits: HostLimits::default(),
         memory_bytes: config.limits.memory_bytes,
         request_budget: Duration::from_millis(config.limits.request_budget_ms),
-        grow_spreads: config.cluster.grow_queues,
+        // On one node more partitions add no disk and no core; they only thin the batches.
+        grow_spreads: config.cluster.grow_queues && several,
     }
 }
 
