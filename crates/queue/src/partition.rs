@@ -156,7 +156,7 @@ impl Partition {
         if now > command.not_after {
             return without_effect(Reply::Late);
         }
-        if let Some(reply) = self.requests.answer_again(command.request_id) {
+        if let Some(reply) = self.requests.answer_again(command) {
             return without_effect(reply);
         }
         if self.tombstones.contains_key(&command.queue) {
@@ -186,8 +186,7 @@ impl Partition {
             .expect("the other operations were taken out before");
         let effects = effects(command.queue, slice, deadline_before, now);
         if has_taken_effect(&reply) {
-            self.requests
-                .remember(command.request_id, command.not_after, &reply);
+            self.requests.remember(command, &reply);
         }
         if let Some(first) = repeated {
             self.requests.mark_given_again(first);

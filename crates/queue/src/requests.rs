@@ -3,27 +3,33 @@
 //! A request is kept until its own `not_after`; a command later than that has no effect at all, so
 //! nothing can be applied twice. Answers that changed nothing are not kept: a retry may do better.
 //!
+//! The answer to a send on a standard queue says nothing that its command does not: the ids that the
+//! router drew. It is not kept, but made again from the retry, which is the same command.
+//!
 //! An answer given out a second time is marked: nobody can tell any more which of the two copies was
 //! read, so what a receive handed out is not taken back then.
 
 use std::collections::BTreeMap;
 
 use crate::codec::{DecodeError, Reader, Writer};
+use crate::command::{Command, Operation, SendMessage};
 use crate::ids::RequestId;
-use crate::reply::{Delivery, Reply};
+use crate::reply::{Delivery, Reply, Sent};
 
 #[derive(Debug)]
 struct Answered {
     not_after: u64,
     /// Whether the answer, or what it handed out, was given to somebody else too.
     given_again: bool,
-    /// The encoded reply: a fraction of the value's size.
+    /// The encoded reply: a fraction of the value's size. Empty when the command says it all.
     reply: Box<[u8]>,
 }
 
 impl Answered {
-    fn decode(&self) -> Reply {
-        Reply::decode(&self.reply).expect("we encoded it, or checked it on reading")
+    /// `None` when the command says it all.
+    fn decode(&self) -> Option<Reply> {
+        let kept = (!self.reply.is_empty()).then_some(&self.reply)?;
+        Some(Reply::decode(kept).expect("we encoded it, or checked it on reading"))
     }
 }
 
@@ -40,12 +46,38 @@ pub(crate) struct Requests {
 /// for the reply's allocation.
 const REQUEST_BYTES: usize = (48 + 16) * 3 / 2 + 16;
 
+/// What a standard queue answers to a send: each message under the id that it came with. Nothing when
+/// the command is no send.
+fn sent_as_asked(command: &Command) -> impl Iterator<Item = Sent> {
+    let messages: &[SendMessage] = match &command.operation {
+        Operation::Send { messages } => messages,
+        _ => &[],
+    };
+    messages.iter().map(|message| Sent {
+        id: message.id,
+        sequence: None,
+        duplicate: false,
+    })
+}
+
+/// Whether the answer can be made again from the command alone.
+fn says_it_all(command: &Command, reply: &Reply) -> bool {
+    match reply {
+        Reply::Sent(results) => {
+            let sent = results.iter().map(|result| result.ok());
+            sent.eq(sent_as_asked(command).map(Some))
+        }
+        _ => false,
+    }
+}
+
 impl Requests {
     /// The answer for a retry.
-    pub fn answer_again(&mut self, id: RequestId) -> Option<Reply> {
-        let answered = self.by_id.get_mut(&id)?;
+    pub fn answer_again(&mut self, retry: &Command) -> Option<Reply> {
+        let answered = self.by_id.get_mut(&retry.request_id)?;
         answered.given_again = true;
-        Some(answered.decode())
+        let kept = answered.decode();
+        Some(kept.unwrap_or_else(|| Reply::Sent(sent_as_asked(retry).map(Ok).collect())))
     }
 
     /// Records that what a receive handed out was handed out again under another request id.
@@ -63,8 +95,8 @@ impl Requests {
             return None;
         }
         match answered.decode() {
-            Reply::Received(deliveries) => Some(deliveries),
-            _ => None,
+            Some(Reply::Received(deliveries)) => Some(deliveries),
+            Some(_) | None => None,
         }
     }
 
@@ -72,13 +104,18 @@ impl Requests {
         self.by_id.contains_key(&id)
     }
 
-    pub fn remember(&mut self, id: RequestId, not_after: u64, reply: &Reply) {
+    /// Keeps the answer for retries of the command.
+    pub fn remember(&mut self, command: &Command, reply: &Reply) {
+        let reply = match says_it_all(command, reply) {
+            true => Box::default(),
+            false => reply.encode().into(),
+        };
         self.insert(
-            id,
+            command.request_id,
             Answered {
-                not_after,
+                not_after: command.not_after,
                 given_again: false,
-                reply: reply.encode().into(),
+                reply,
             },
         );
     }
@@ -168,7 +205,9 @@ impl Requests {
             let not_after = reader.number("not after")?;
             let given_again = reader.flag("given again")?;
             let reply: Box<[u8]> = reader.blob("reply")?.into();
-            Reply::decode(&reply)?;
+            if !reply.is_empty() {
+                Reply::decode(&reply)?;
+            }
             if requests.by_id.contains_key(&id) {
                 return Err(DecodeError::Impossible("request answered twice"));
             }

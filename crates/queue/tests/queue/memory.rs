@@ -86,3 +86,16 @@ fn a_message_group_costs_about_half_a_kilobyte() {
     let bytes = bytes_per_message(FIFO, 1_000, 1, many_groups);
     assert!(bytes < 550.0, "{bytes}");
 }
+
+#[test]
+fn the_answer_to_a_send_on_a_standard_queue_is_not_kept_with_the_request() {
+    let mut queue = Queue::new(descriptor(QUEUE, QueueKind::Standard));
+    let before = queue.partition.state_bytes();
+    for index in 2..1_002 {
+        let messages = (0..10).map(|_| message("m")).collect();
+        let send = queue.command(Operation::Send { messages });
+        apply(&mut queue.partition, index, 1, send);
+    }
+    let bytes = (queue.partition.state_bytes() - before) as f64 / 1_000.0;
+    assert!(bytes < 128.0, "{bytes} for a request of ten messages");
+}
