@@ -383,13 +383,11 @@ mod tests {
     use hikyaku_metadata::NodeRecord;
 
     fn cluster(cluster_id: u128) -> ClusterRecord {
-        let nodes = vec![NodeRecord {
-            node: 1,
-            address: String::new(),
-        }];
+        let nodes = vec![NodeRecord::storage(1, "")];
         ClusterRecord {
             cluster_id,
             partitions: 1,
+            replication: 1,
             handle_keys: vec![(1, [7; 64])],
             nodes,
         }

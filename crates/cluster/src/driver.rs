@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use hikyaku_metadata::{
-    ClusterRecord, Command, DescriptorDelivered, Envelope, Found, NodeRecord, PartitionEmptied,
+    ClusterRecord, Command, DEFAULT_REPLICATION, DescriptorDelivered, Envelope, Found, NodeRecord,
+    PartitionEmptied,
 };
 use hikyaku_queue::{Descriptor, Operation, PartitionId, QueueId, Reply, RequestId};
 use hikyaku_raft::Leadership;
@@ -148,16 +149,17 @@ impl Driver {
         let record = ClusterRecord {
             cluster_id: self.founding.cluster_id,
             partitions: self.founding.partitions,
+            replication: DEFAULT_REPLICATION,
             handle_keys: vec![(FIRST_HANDLE_KEY, secret)],
             nodes: nodes
-                .map(|(node, address)| NodeRecord {
-                    node: *node,
-                    address: address.clone(),
-                })
+                .map(|(node, address)| NodeRecord::storage(*node, address))
                 .collect(),
         };
         let cluster = record.cluster_id;
-        if self.execute(Command::Found(Found(record))).await {
+        if self
+            .execute(Command::Found(Found::everywhere(record)))
+            .await
+        {
             tracing::info!(cluster = format_args!("{cluster:032x}"), "cluster founded");
         }
     }

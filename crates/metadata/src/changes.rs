@@ -5,6 +5,7 @@
 use crate::cluster::ClusterRecord;
 use crate::machine::Metadata;
 use crate::record::QueueRecord;
+use crate::replicas::{GroupKey, Replicas};
 use hikyaku_queue::QueueId;
 use std::ops::Bound;
 
@@ -24,8 +25,10 @@ pub enum Changes<'a> {
 pub struct Difference<'a> {
     /// The revision of a copy that has taken the difference.
     pub revision: u64,
-    /// The cluster, when it changed.
+    /// The cluster with its nodes, when it changed.
     pub cluster: Option<&'a ClusterRecord>,
+    /// Groups whose replicas changed. A group never goes.
+    pub replicas: Vec<(GroupKey, &'a Replicas)>,
     /// Records changed, in the order of their revisions.
     pub changed: Vec<&'a QueueRecord>,
     /// Queues removed, which the copy may never have known.
@@ -43,11 +46,14 @@ impl Metadata {
             return Changes::FullResync;
         }
         let after = (Bound::Excluded(revision), Bound::Unbounded);
+        let moved = self.groups.iter();
+        let moved = moved.filter(|(_, replicas)| replicas.revision > revision);
         let changed = self.revisions.range(after);
         let removed = self.removals.range(after).filter(|_| !empty);
         Changes::Since(Difference {
             revision: self.revision,
             cluster: self.cluster().filter(|_| self.cluster_revision > revision),
+            replicas: moved.map(|(group, replicas)| (*group, replicas)).collect(),
             changed: changed
                 .filter_map(|(_, queue)| self.queue(*queue))
                 .collect(),

@@ -2,13 +2,18 @@
 //!
 //! Only what cannot be derived is written: indexes by name and by revision are made on reading.
 
-use crate::cluster::{ClusterRecord, ClusterSettings};
+use crate::cluster::{ClusterRecord, ClusterSettings, WITHOUT_PLACEMENT};
 use crate::codec::{DecodeError, Reader, Writer};
+use crate::founding::{everywhere, place};
 use crate::machine::{DeletedQueue, Metadata, Removal};
 use crate::record::QueueRecord;
+use crate::replicas::{GroupKey, Replicas};
 use crate::requests::Requests;
 
-const CHECKPOINT_VERSION: u8 = 2;
+const CHECKPOINT_VERSION: u8 = 3;
+
+/// Checkpoints up to this version name no replicas: every group is on every node.
+const WITHOUT_REPLICAS: u8 = 2;
 
 impl Metadata {
     /// Writes the state in its versioned form; equal states give equal bytes.
@@ -38,7 +43,7 @@ impl Metadata {
         metadata.applied = reader.u64()?;
         metadata.revision = reader.u64()?;
         metadata.next_queue = reader.u64()?;
-        metadata.read_cluster(&mut reader)?;
+        metadata.read_cluster(&mut reader, version)?;
         metadata.settings = ClusterSettings::read(&mut reader)?;
         for _ in 0..reader.count()? {
             metadata.restore(QueueRecord::read(&mut reader, version)?)?;
@@ -57,13 +62,36 @@ impl Metadata {
             cluster.write(writer);
         }
         writer.u64(self.cluster_revision);
+        writer.count(self.groups.len());
+        for (group, replicas) in &self.groups {
+            group.write(writer);
+            replicas.write(writer);
+        }
     }
 
-    fn read_cluster(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    fn read_cluster(&mut self, reader: &mut Reader<'_>, version: u8) -> Result<(), DecodeError> {
+        let old = version <= WITHOUT_REPLICAS;
         if reader.flag()? {
-            self.cluster = Some(ClusterRecord::read(reader)?);
+            let version = if old {
+                WITHOUT_PLACEMENT
+            } else {
+                ClusterRecord::VERSION
+            };
+            self.cluster = Some(ClusterRecord::read(reader, version)?);
         }
         self.cluster_revision = reader.u64()?;
+        if old {
+            if let Some(cluster) = &self.cluster {
+                self.groups = place(&everywhere(cluster), self.cluster_revision);
+            }
+            return Ok(());
+        }
+        for _ in 0..reader.count()? {
+            let group = GroupKey::read(reader)?;
+            if self.groups.insert(group, Replicas::read(reader)?).is_some() {
+                return Err(DecodeError::Repeated("group"));
+            }
+        }
         Ok(())
     }
 

@@ -1,29 +1,24 @@
 //! The cluster itself: its identity, its partitions, the keys that seal receipt handles, its nodes.
 
 use crate::codec::{DecodeError, Reader, Writer};
+use crate::node::NodeRecord;
+use crate::replicas::DEFAULT_REPLICATION;
 use std::fmt;
 
-/// What founding a cluster decided.
+/// What founding a cluster decided, and the nodes that it has had since.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterRecord {
     /// Drawn by the founder; tells one cluster from another for ever.
     pub cluster_id: u128,
     /// How many partitions there are, numbered from zero.
     pub partitions: u32,
+    /// How many replicas each group is to have, where there are nodes for as many; 1 to 7.
+    pub replication: u8,
     /// Keys that open receipt handles, by key id; the last one seals. At most two: the second
     /// while a rotation is under way.
     pub handle_keys: Vec<(u32, [u8; 64])>,
-    /// The nodes that founded the cluster.
+    /// The nodes, decommissioned ones included, in the order in which they came.
     pub nodes: Vec<NodeRecord>,
-}
-
-/// One node and how the others reach it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeRecord {
-    /// The id minted into the node's volume.
-    pub node: u64,
-    /// `host:port` of its peer listener.
-    pub address: String,
 }
 
 /// What an operator may change on the running cluster.
@@ -49,6 +44,7 @@ impl fmt::Debug for ClusterRecord {
             .debug_struct("ClusterRecord")
             .field("cluster_id", &format_args!("{:032x}", self.cluster_id))
             .field("partitions", &self.partitions)
+            .field("replication", &self.replication)
             .field("handle_key_ids", &key_ids)
             .field("nodes", &self.nodes)
             .finish()
@@ -56,7 +52,12 @@ impl fmt::Debug for ClusterRecord {
 }
 
 impl ClusterRecord {
-    const VERSION: u8 = 1;
+    pub(crate) const VERSION: u8 = 2;
+
+    /// A node by id, decommissioned or not.
+    pub fn node(&self, node: u64) -> Option<&NodeRecord> {
+        self.nodes.iter().find(|record| record.node == node)
+    }
 
     /// Writes the record in its versioned form, for catalogue copies.
     pub fn encode(&self) -> Vec<u8> {
@@ -67,8 +68,8 @@ impl ClusterRecord {
 
     /// Reads what [`ClusterRecord::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::versioned(bytes, Self::VERSION)?;
-        let record = Self::read(&mut reader)?;
+        let (mut reader, version) = Reader::up_to(bytes, Self::VERSION)?;
+        let record = Self::read(&mut reader, version)?;
         reader.finish()?;
         Ok(record)
     }
@@ -76,6 +77,7 @@ impl ClusterRecord {
     pub(crate) fn write(&self, writer: &mut Writer) {
         writer.u128(self.cluster_id);
         writer.u32(self.partitions);
+        writer.u8(self.replication);
         writer.count(self.handle_keys.len());
         for (id, key) in &self.handle_keys {
             writer.u32(*id);
@@ -83,12 +85,11 @@ impl ClusterRecord {
         }
         writer.count(self.nodes.len());
         for node in &self.nodes {
-            writer.u64(node.node);
-            writer.text(&node.address);
+            node.write(writer);
         }
     }
 
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn read(reader: &mut Reader<'_>, version: u8) -> Result<Self, DecodeError> {
         let cluster_id = reader.u128()?;
         let partitions = reader.u32()?;
         if partitions > PARTITIONS_MAX {
@@ -97,21 +98,27 @@ impl ClusterRecord {
                 value: partitions.into(),
             });
         }
+        let replication = match version {
+            WITHOUT_PLACEMENT => DEFAULT_REPLICATION,
+            _ => reader.u8()?,
+        };
         let handle_keys = reader.list(|reader| Ok((reader.u32()?, reader.array()?)))?;
-        let nodes = reader.list(|reader| {
-            Ok(NodeRecord {
-                node: reader.u64()?,
-                address: reader.text()?,
-            })
+        let nodes = reader.list(|reader| match version {
+            WITHOUT_PLACEMENT => NodeRecord::read_1(reader),
+            _ => NodeRecord::read(reader),
         })?;
         Ok(Self {
             cluster_id,
             partitions,
+            replication,
             handle_keys,
             nodes,
         })
     }
 }
+
+/// Version 1 of a cluster's record knew no replication: every group was on every node.
+pub(crate) const WITHOUT_PLACEMENT: u8 = 1;
 
 /// More partitions than any cluster has. A home is chosen by looking at each, so that a number which
 /// is only damage would keep every replica busy for minutes.
@@ -132,6 +139,7 @@ impl ClusterSettings {
 #[cfg(test)]
 mod tests {
     use super::{ClusterRecord, NodeRecord};
+    use crate::replicas::DEFAULT_REPLICATION;
 
     #[test]
     fn a_number_of_partitions_that_no_cluster_has_is_damage() {
@@ -139,6 +147,7 @@ mod tests {
             let record = ClusterRecord {
                 cluster_id: 1,
                 partitions,
+                replication: DEFAULT_REPLICATION,
                 handle_keys: Vec::new(),
                 nodes: Vec::new(),
             };
@@ -152,11 +161,9 @@ mod tests {
         let record = ClusterRecord {
             cluster_id: 1,
             partitions: 4,
+            replication: DEFAULT_REPLICATION,
             handle_keys: vec![(9, [171; 64])],
-            nodes: vec![NodeRecord {
-                node: 1,
-                address: "a:1".to_owned(),
-            }],
+            nodes: vec![NodeRecord::storage(1, "a:1")],
         };
         let text = format!("{record:?}");
         assert!(

@@ -109,6 +109,13 @@ impl Writer {
         }
     }
 
+    pub(crate) fn optional_text(&mut self, text: Option<&str>) {
+        self.flag(text.is_some());
+        if let Some(text) = text {
+            self.text(text);
+        }
+    }
+
     pub(crate) fn queue(&mut self, queue: QueueId) {
         self.u64(queue.0);
     }
@@ -237,6 +244,14 @@ impl<'a> Reader<'a> {
     pub(crate) fn optional_u64(&mut self) -> Result<Option<u64>, DecodeError> {
         Ok(if self.flag()? {
             Some(self.u64()?)
+        } else {
+            None
+        })
+    }
+
+    pub(crate) fn optional_text(&mut self) -> Result<Option<String>, DecodeError> {
+        Ok(if self.flag()? {
+            Some(self.text()?)
         } else {
             None
         })

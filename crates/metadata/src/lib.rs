@@ -5,6 +5,8 @@
 //! `hikyaku-queue`: no clock, no randomness, no hash order, no I/O. Time is what entries say, new
 //! queue ids are counted, and homes are computed by a hash of our own.
 //!
+//! It knows the cluster's nodes and which [`Replicas`] each Raft group has on them.
+//!
 //! It owns the [`QueueRecord`]s and the one versioned [`hikyaku_queue::Descriptor`] inside each. A
 //! change of a descriptor is *pending* until every partition of the queue's spread has confirmed
 //! it; the metadata leader drives those deliveries from [`Metadata::pending_deliveries`]. It never
@@ -21,9 +23,12 @@ mod cluster;
 mod codec;
 mod command;
 mod entry;
+mod founding;
 mod machine;
+mod node;
 mod placement;
 mod record;
+mod replicas;
 mod reply;
 mod requests;
 mod tenant;
@@ -31,27 +36,40 @@ mod validate;
 
 pub use attributes::{AttributeError, AttributeName, Attributes};
 pub use changes::{Changes, Difference};
-pub use cluster::{ClusterRecord, ClusterSettings, NodeRecord};
+pub use cluster::{ClusterRecord, ClusterSettings};
 pub use codec::DecodeError;
 pub use command::Command;
+pub use command::abandon_move::AbandonMove;
 pub use command::change_settings::{ChangeSettings, ChangeSettingsError};
 pub use command::create_queue::{CreateQueue, CreateQueueError, Created};
 pub use command::delete_queue::{DeleteQueue, DeleteQueueError};
 pub use command::descriptor_delivered::DescriptorDelivered;
 pub use command::found::{Found, FoundError};
 pub use command::housekeep::HOUSEKEEP_LIMIT;
+pub use command::join_node::{JoinNode, JoinNodeError, Joined};
 pub use command::partition_emptied::PartitionEmptied;
 pub use command::purge_queue::{PURGE_INTERVAL_MS, PurgeQueue, PurgeQueueError};
+pub use command::replica_promoted::ReplicaPromoted;
+pub use command::replica_removed::ReplicaRemoved;
 pub use command::set_attributes::{SetAttributes, SetAttributesError};
+pub use command::set_node_state::{SetNodeState, SetNodeStateError};
+pub use command::set_replication::{SetReplication, SetReplicationError};
+pub use command::start_move::{StartMove, StartMoveError};
 pub use command::tag_queue::{TAGS_MAX, TagQueue, TagQueueError};
 pub use command::untag_queue::{UntagQueue, UntagQueueError};
 pub use command::widen_spread::WidenSpread;
 pub use entry::{Envelope, decode_entry, encode_entry};
+pub use founding::{Placement, founding_placement};
 pub use machine::{Metadata, Outcome, REMOVAL_MEMORY_MS};
+pub use node::{NODE_TEXT_BYTES_MAX, NODES_MAX, NodeRecord, NodeState};
 pub use placement::{
     FIFO_SPREAD, MESSAGE_GROUP_SLOTS, SPREAD_MAX, home_partition, message_group_partition,
     message_group_slot, spread,
 };
 pub use record::{FifoThroughputLimit, IN_FLIGHT_LIMIT, QueueRecord, Settings};
+pub use replicas::{
+    DEFAULT_REPLICATION, GroupKey, MAX_REPLICATION, Member, MoveStepError, ReplicaId, Replicas,
+    Role,
+};
 pub use reply::Reply;
 pub use tenant::{InvalidTenantId, TenantId};

@@ -7,6 +7,7 @@ use crate::cluster::{ClusterRecord, ClusterSettings};
 use crate::codec::DecodeError;
 use crate::entry::{Envelope, decode_entry};
 use crate::record::QueueRecord;
+use crate::replicas::{GroupKey, Replicas};
 use crate::reply::Reply;
 use crate::requests::Requests;
 use crate::tenant::TenantId;
@@ -30,6 +31,8 @@ pub struct Metadata {
     pub(crate) cluster: Option<ClusterRecord>,
     /// The revision at which `cluster` was last written.
     pub(crate) cluster_revision: u64,
+    /// Every group of a founded cluster.
+    pub(crate) groups: BTreeMap<GroupKey, Replicas>,
     pub(crate) settings: ClusterSettings,
     pub(crate) queues: BTreeMap<QueueId, QueueRecord>,
     /// Live queues by owner and name.
@@ -94,6 +97,7 @@ impl Metadata {
             next_queue: 1,
             cluster: None,
             cluster_revision: 0,
+            groups: BTreeMap::new(),
             settings: ClusterSettings::default(),
             queues: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -295,7 +299,7 @@ impl Metadata {
         queue
     }
 
-    fn next_revision(&mut self) -> u64 {
+    pub(crate) fn next_revision(&mut self) -> u64 {
         self.revision += 1;
         self.revision
     }

@@ -5,12 +5,19 @@ use crate::command::change_settings::ChangeSettingsError;
 use crate::command::create_queue::{CreateQueueError, Created};
 use crate::command::delete_queue::DeleteQueueError;
 use crate::command::found::FoundError;
+use crate::command::join_node::{JoinNodeError, Joined};
 use crate::command::purge_queue::PurgeQueueError;
 use crate::command::set_attributes::SetAttributesError;
+use crate::command::set_node_state::SetNodeStateError;
+use crate::command::set_replication::SetReplicationError;
+use crate::command::start_move::StartMoveError;
 use crate::command::tag_queue::TagQueueError;
 use crate::command::untag_queue::UntagQueueError;
+use crate::node::NodeState;
+use crate::replicas::MoveStepError;
 
-/// What a command came to. A number inside is the descriptor version that carries the change.
+/// What a command came to. A number inside is the version that carries the change: of the queue's
+/// descriptor, or of the group's replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// The command came after its `not_after` and had no effect.
@@ -39,6 +46,16 @@ pub enum Reply {
     PartitionEmptied,
     /// To `WidenSpread`.
     SpreadWidened,
+    /// To `JoinNode`.
+    NodeJoined(Result<Joined, JoinNodeError>),
+    /// To `SetNodeState`: the state that the node has now.
+    NodeStateSet(Result<NodeState, SetNodeStateError>),
+    /// To `SetReplication`.
+    ReplicationSet(Result<(), SetReplicationError>),
+    /// To `StartMove`.
+    MoveStarted(Result<u64, StartMoveError>),
+    /// To `ReplicaPromoted`, `ReplicaRemoved` and `AbandonMove`.
+    MoveStepped(Result<u64, MoveStepError>),
 }
 
 impl Reply {
@@ -96,6 +113,33 @@ impl Reply {
             }
             Self::PartitionEmptied => writer.u8(11),
             Self::SpreadWidened => writer.u8(12),
+            Self::NodeJoined(result) => {
+                write_result(
+                    writer,
+                    13,
+                    result,
+                    |w, joined| joined.write(w),
+                    |w, error| error.write(w),
+                );
+            }
+            Self::NodeStateSet(result) => {
+                write_result(
+                    writer,
+                    14,
+                    result,
+                    |w, state| state.write(w),
+                    |w, error| error.write(w),
+                );
+            }
+            Self::ReplicationSet(result) => {
+                write_result(writer, 15, result, |_, ()| {}, |w, error| error.write(w));
+            }
+            Self::MoveStarted(result) => {
+                write_result(writer, 16, result, Writer::u64, |w, error| error.write(w));
+            }
+            Self::MoveStepped(result) => {
+                write_result(writer, 17, result, Writer::u64, |w, error| error.write(w));
+            }
         }
     }
 
@@ -116,6 +160,15 @@ impl Reply {
             }
             11 => Self::PartitionEmptied,
             12 => Self::SpreadWidened,
+            13 => Self::NodeJoined(read_result(reader, Joined::read, JoinNodeError::read)?),
+            14 => Self::NodeStateSet(read_result(
+                reader,
+                NodeState::read,
+                SetNodeStateError::read,
+            )?),
+            15 => Self::ReplicationSet(read_result(reader, |_| Ok(()), SetReplicationError::read)?),
+            16 => Self::MoveStarted(read_result(reader, Reader::u64, StartMoveError::read)?),
+            17 => Self::MoveStepped(read_result(reader, Reader::u64, MoveStepError::read)?),
             kind => return Err(unknown("reply", kind)),
         })
     }

@@ -4,7 +4,9 @@
 //! what does not hold then is damage, which a replica can be given anew for.
 
 use crate::machine::{DeletedQueue, Metadata};
+use crate::node::NodeState;
 use crate::record::{FifoThroughputLimit, QueueRecord};
+use crate::replicas::{GroupKey, MAX_REPLICATION, Replicas, Role};
 use hikyaku_queue::{DeduplicationScope, Descriptor, QueueKind, QueueState};
 use std::collections::BTreeSet;
 
@@ -34,6 +36,10 @@ impl Metadata {
             self.check_deleted(deleted)?;
         }
         self.check_counters()?;
+        self.check_nodes()?;
+        for replicas in self.groups.values() {
+            self.check_replicas(replicas)?;
+        }
         self.check_indexes()?;
         self.check_removals()?;
         self.check_pending()?;
@@ -44,6 +50,62 @@ impl Metadata {
         holds(
             self.revision < COUNTED && self.next_queue < COUNTED,
             "changes and queues are counted one by one",
+        )
+    }
+
+    fn check_nodes(&self) -> Checked {
+        let Some(cluster) = &self.cluster else {
+            return holds(self.groups.is_empty(), "groups are of founded clusters");
+        };
+        holds(
+            (1..=MAX_REPLICATION).contains(&cluster.replication),
+            "a group is to have a few replicas",
+        )?;
+        let mut nodes = BTreeSet::new();
+        holds(
+            cluster.nodes.iter().all(|record| nodes.insert(record.node)),
+            "a node has one record",
+        )?;
+        holds(
+            self.groups
+                .keys()
+                .copied()
+                .eq(GroupKey::all(cluster.partitions)),
+            "every group of the cluster has its replicas",
+        )
+    }
+
+    fn check_replicas(&self, replicas: &Replicas) -> Checked {
+        let with = |role| {
+            let members = replicas.members.values();
+            members.filter(|member| member.role == role).count()
+        };
+        let (joining, leaving) = (with(Role::Joining), with(Role::Leaving));
+        holds(
+            joining <= 1 && leaving <= 1,
+            "a group makes one move at a time",
+        )?;
+        // What is leaving votes until its successor does.
+        holds(
+            with(Role::Voter) + joining.min(leaving) > 0,
+            "a group has a replica that votes",
+        )?;
+        let mut nodes = BTreeSet::new();
+        for member in replicas.members.values() {
+            holds(
+                nodes.insert(member.node),
+                "a node has one replica of a group",
+            )?;
+            let record = self.node(member.node);
+            let record = record.ok_or("replicas are on nodes that exist")?;
+            holds(
+                record.storage && record.state != NodeState::Decommissioned,
+                "replicas are on nodes that host some",
+            )?;
+        }
+        holds(
+            (1..COUNTED).contains(&replicas.version) && replicas.revision <= self.revision,
+            "replicas are counted, and of the past",
         )
     }
 

@@ -78,13 +78,11 @@ fn founded() -> Metadata {
     let cluster = ClusterRecord {
         cluster_id: 1,
         partitions: 1,
+        replication: 1,
         handle_keys: vec![(1, [1; 64])],
-        nodes: vec![NodeRecord {
-            node: 1,
-            address: String::new(),
-        }],
+        nodes: vec![NodeRecord::storage(1, "")],
     };
-    let reply = ask(&mut metadata, 1, Command::Found(Found(cluster)));
+    let reply = ask(&mut metadata, 1, Command::Found(Found::everywhere(cluster)));
     assert_eq!(reply, Reply::Founded(Ok(())));
     metadata
 }

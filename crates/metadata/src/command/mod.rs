@@ -2,15 +2,22 @@
 //!
 //! Each file holds the command, the ways it can fail, what it does and how both are written.
 
+pub(crate) mod abandon_move;
 pub(crate) mod change_settings;
 pub(crate) mod create_queue;
 pub(crate) mod delete_queue;
 pub(crate) mod descriptor_delivered;
 pub(crate) mod found;
 pub(crate) mod housekeep;
+pub(crate) mod join_node;
 pub(crate) mod partition_emptied;
 pub(crate) mod purge_queue;
+pub(crate) mod replica_promoted;
+pub(crate) mod replica_removed;
 pub(crate) mod set_attributes;
+pub(crate) mod set_node_state;
+pub(crate) mod set_replication;
+pub(crate) mod start_move;
 pub(crate) mod tag_queue;
 pub(crate) mod untag_queue;
 pub(crate) mod widen_spread;
@@ -46,6 +53,20 @@ pub enum Command {
     PartitionEmptied(partition_emptied::PartitionEmptied),
     /// A queue is too much for its partitions.
     WidenSpread(widen_spread::WidenSpread),
+    /// A node makes itself known.
+    JoinNode(join_node::JoinNode),
+    /// Changes what is wanted of a node.
+    SetNodeState(set_node_state::SetNodeState),
+    /// Changes how many replicas each group is to have.
+    SetReplication(set_replication::SetReplication),
+    /// Starts a move of a group.
+    StartMove(start_move::StartMove),
+    /// A joining replica votes.
+    ReplicaPromoted(replica_promoted::ReplicaPromoted),
+    /// A leaving replica is out of its group.
+    ReplicaRemoved(replica_removed::ReplicaRemoved),
+    /// A joining replica is given up.
+    AbandonMove(abandon_move::AbandonMove),
 }
 
 impl Command {
@@ -57,6 +78,9 @@ impl Command {
                 | Self::Housekeep
                 | Self::PartitionEmptied(_)
                 | Self::WidenSpread(_)
+                | Self::ReplicaPromoted(_)
+                | Self::ReplicaRemoved(_)
+                | Self::AbandonMove(_)
         )
     }
 
@@ -74,6 +98,13 @@ impl Command {
             Self::ChangeSettings(command) => Reply::SettingsChanged(command.apply(metadata)),
             Self::PartitionEmptied(command) => command.apply(metadata),
             Self::WidenSpread(command) => command.apply(metadata),
+            Self::JoinNode(command) => Reply::NodeJoined(command.apply(metadata)),
+            Self::SetNodeState(command) => Reply::NodeStateSet(command.apply(metadata)),
+            Self::SetReplication(command) => Reply::ReplicationSet(command.apply(metadata)),
+            Self::StartMove(command) => Reply::MoveStarted(command.apply(metadata)),
+            Self::ReplicaPromoted(command) => Reply::MoveStepped(command.apply(metadata)),
+            Self::ReplicaRemoved(command) => Reply::MoveStepped(command.apply(metadata)),
+            Self::AbandonMove(command) => Reply::MoveStepped(command.apply(metadata)),
         }
     }
 
@@ -92,12 +123,19 @@ impl Command {
             Self::ChangeSettings(command) => command.write(writer),
             Self::PartitionEmptied(command) => command.write(writer),
             Self::WidenSpread(command) => command.write(writer),
+            Self::JoinNode(command) => command.write(writer),
+            Self::SetNodeState(command) => command.write(writer),
+            Self::SetReplication(command) => command.write(writer),
+            Self::StartMove(command) => command.write(writer),
+            Self::ReplicaPromoted(command) => command.write(writer),
+            Self::ReplicaRemoved(command) => command.write(writer),
+            Self::AbandonMove(command) => command.write(writer),
         }
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match reader.u8()? {
-            1 => Self::Found(found::Found::read(reader)?),
+            1 => Self::Found(found::Found::read_1(reader)?),
             2 => Self::CreateQueue(create_queue::CreateQueue::read(reader)?),
             3 => Self::DeleteQueue(delete_queue::DeleteQueue::read(reader)?),
             4 => Self::PurgeQueue(purge_queue::PurgeQueue::read(reader)?),
@@ -111,13 +149,22 @@ impl Command {
             10 => Self::ChangeSettings(change_settings::ChangeSettings::read(reader)?),
             11 => Self::PartitionEmptied(partition_emptied::PartitionEmptied::read(reader)?),
             12 => Self::WidenSpread(widen_spread::WidenSpread::read(reader)?),
+            13 => Self::Found(found::Found::read(reader)?),
+            14 => Self::JoinNode(join_node::JoinNode::read(reader)?),
+            15 => Self::SetNodeState(set_node_state::SetNodeState::read(reader)?),
+            16 => Self::SetReplication(set_replication::SetReplication::read(reader)?),
+            17 => Self::StartMove(start_move::StartMove::read(reader)?),
+            18 => Self::ReplicaPromoted(replica_promoted::ReplicaPromoted::read(reader)?),
+            19 => Self::ReplicaRemoved(replica_removed::ReplicaRemoved::read(reader)?),
+            20 => Self::AbandonMove(abandon_move::AbandonMove::read(reader)?),
             kind => return Err(unknown("command", kind)),
         })
     }
 
     fn kind(&self) -> u8 {
         match self {
-            Self::Found(_) => 1,
+            // 1 founds a cluster with every group on every node.
+            Self::Found(_) => 13,
             Self::CreateQueue(_) => 2,
             Self::DeleteQueue(_) => 3,
             Self::PurgeQueue(_) => 4,
@@ -129,6 +176,13 @@ impl Command {
             Self::ChangeSettings(_) => 10,
             Self::PartitionEmptied(_) => 11,
             Self::WidenSpread(_) => 12,
+            Self::JoinNode(_) => 14,
+            Self::SetNodeState(_) => 15,
+            Self::SetReplication(_) => 16,
+            Self::StartMove(_) => 17,
+            Self::ReplicaPromoted(_) => 18,
+            Self::ReplicaRemoved(_) => 19,
+            Self::AbandonMove(_) => 20,
         }
     }
 }

@@ -27,7 +27,7 @@ impl Cluster {
     pub fn founded() -> Self {
         let mut founded = Self::empty();
         assert_eq!(
-            founded.ask(0, Command::Found(Found(cluster()))),
+            founded.ask(0, Command::Found(Found::everywhere(cluster()))),
             Reply::Founded(Ok(()))
         );
         founded

@@ -1,6 +1,7 @@
 //! A second metadata, slow and plain: lists that are searched from end to end, attributes as texts,
 //! every answer kept for ever.
 
+use crate::nodes_model::Nodes;
 use crate::script::{PARTITIONS, Texts, texts, value};
 use hikyaku_metadata::{
     AttributeError, AttributeName, Attributes, ChangeSettingsError, Command, CreateQueue,
@@ -18,6 +19,7 @@ pub struct Model {
     founded: Option<u128>,
     name_reuse_delay_ms: u64,
     pub queues: Vec<Queue>,
+    pub nodes: Nodes,
     answers: Vec<(Envelope, Reply)>,
 }
 
@@ -98,6 +100,7 @@ impl Model {
                     | Reply::Housekept
                     | Reply::PartitionEmptied
                     | Reply::SpreadWidened
+                    | Reply::MoveStepped(_)
             )
         {
             return *reply;
@@ -110,11 +113,13 @@ impl Model {
     fn command(&mut self, command: &Command) -> Reply {
         match command {
             Command::Found(found) => Reply::Founded(match self.founded {
-                Some(id) if id != found.0.cluster_id => {
+                Some(id) if id != found.cluster.cluster_id => {
                     Err(FoundError::AlreadyFounded { cluster_id: id })
                 }
-                _ => {
-                    self.founded = Some(found.0.cluster_id);
+                Some(_) => Ok(()),
+                None => {
+                    self.founded = Some(found.cluster.cluster_id);
+                    self.nodes.found(&found.cluster, &found.placement);
                     Ok(())
                 }
             }),
@@ -176,6 +181,10 @@ impl Model {
                     self.name_reuse_delay_ms = delay;
                     Ok(())
                 })
+            }
+            other => {
+                let reply = self.nodes.command(other);
+                reply.expect("the rest is about nodes and replicas")
             }
         }
     }

@@ -1,14 +1,22 @@
 //! What holds in every life of a cluster.
 
 use crate::model::{Model, Queue};
+use crate::moves;
 use crate::script::{Entry, PARTITIONS, entries, tenant};
-use hikyaku_metadata::{Changes, Metadata, QueueRecord, decode_entry, encode_entry};
+use hikyaku_metadata::{
+    Changes, ClusterRecord, GroupKey, Metadata, QueueRecord, Replicas, decode_entry, encode_entry,
+};
 use hikyaku_queue::{PartitionId, QueueId, QueueState};
-use proptest::prelude::{ProptestConfig, proptest};
+use proptest::prelude::{ProptestConfig, prop_oneof, proptest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A copy of the catalogue, as a node keeps one.
-type Copy = BTreeMap<QueueId, QueueRecord>;
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Copy {
+    cluster: Option<ClusterRecord>,
+    replicas: BTreeMap<GroupKey, Replicas>,
+    queues: BTreeMap<QueueId, QueueRecord>,
+}
 
 fn config() -> ProptestConfig {
     ProptestConfig {
@@ -27,7 +35,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn answers_as_the_model_does(entries in entries()) {
+    fn answers_as_the_model_does(entries in prop_oneof![entries(), moves::entries()]) {
         let mut metadata = Metadata::new();
         let mut model = Model::new();
         for (index, entry) in (1..).zip(&entries) {
@@ -88,9 +96,11 @@ proptest! {
     }
 
     #[test]
-    fn a_copy_catches_up_by_the_difference(entries in entries()) {
+    fn a_copy_catches_up_by_the_difference(
+        entries in prop_oneof![entries(), moves::entries()],
+    ) {
         let mut metadata = Metadata::new();
-        let mut copies: Vec<(u64, Copy)> = vec![(0, Copy::new())];
+        let mut copies: Vec<(u64, Copy)> = vec![(0, Copy::default())];
         for (index, entry) in (1..).zip(&entries) {
             let revision = metadata.revision();
             let bytes = encode_entry(entry.now, &entry.envelopes);
@@ -107,7 +117,7 @@ proptest! {
                 match metadata.changes_since(*revision) {
                     Changes::Since(_) => assert_eq!(caught_up(&metadata, *revision, copy), now),
                     Changes::FullResync => {
-                        assert_eq!(caught_up(&metadata, 0, &Copy::new()), now);
+                        assert_eq!(caught_up(&metadata, 0, &Copy::default()), now);
                     }
                     Changes::Ahead => panic!("no copy is ahead"),
                 }
@@ -121,9 +131,12 @@ proptest! {
 fn live(metadata: &Metadata) -> Copy {
     let queues = [tenant(0), tenant(1)].into_iter();
     let queues = queues.flat_map(|tenant| metadata.list(tenant, "", None, usize::MAX));
-    queues
-        .map(|record| (record.descriptor.id, record.clone()))
-        .collect()
+    let queues = queues.map(|record| (record.descriptor.id, record.clone()));
+    Copy {
+        cluster: metadata.cluster().cloned(),
+        replicas: metadata.groups().clone(),
+        queues: queues.collect(),
+    }
 }
 
 fn caught_up(metadata: &Metadata, revision: u64, copy: &Copy) -> Copy {
@@ -131,21 +144,33 @@ fn caught_up(metadata: &Metadata, revision: u64, copy: &Copy) -> Copy {
         panic!("a difference was there a moment ago");
     };
     assert_eq!(difference.revision, metadata.revision());
-    assert_eq!(
-        difference.cluster.is_some(),
-        revision == 0 && metadata.cluster().is_some()
+    assert!(
+        revision < metadata.revision()
+            || (difference.cluster.is_none()
+                && difference.replicas.is_empty()
+                && difference.changed.is_empty()
+                && difference.removed.is_empty()),
+        "a copy that lacks nothing is told nothing"
     );
     let mut copy = copy.clone();
+    if let Some(cluster) = difference.cluster {
+        copy.cluster = Some(cluster.clone());
+    }
+    for (group, replicas) in difference.replicas {
+        let before = copy.replicas.insert(group, replicas.clone());
+        assert_ne!(before.as_ref(), Some(replicas), "nothing is told twice");
+    }
     for queue in difference.removed {
-        copy.remove(&queue);
+        copy.queues.remove(&queue);
     }
     for record in difference.changed {
-        copy.insert(record.descriptor.id, record.clone());
+        copy.queues.insert(record.descriptor.id, record.clone());
     }
     copy
 }
 
 fn compare(metadata: &Metadata, model: &Model) {
+    model.nodes.compare(metadata);
     let pending: BTreeMap<(QueueId, PartitionId), u64> = metadata
         .pending_deliveries()
         .map(|(descriptor, partition)| ((descriptor.id, partition), descriptor.version))

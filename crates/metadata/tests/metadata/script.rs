@@ -1,5 +1,6 @@
 //! Random lives of a cluster, and the plain words in which the model understands attributes.
 
+use crate::moves;
 use hikyaku_metadata::{
     AttributeName, Attributes, ChangeSettings, ClusterRecord, ClusterSettings, Command,
     CreateQueue, DeleteQueue, DescriptorDelivered, Envelope, FifoThroughputLimit, Found,
@@ -29,11 +30,13 @@ pub fn cluster() -> ClusterRecord {
     ClusterRecord {
         cluster_id: 0xc1,
         partitions: PARTITIONS,
+        replication: 3,
         handle_keys: vec![(1, [7; 64])],
-        nodes: vec![NodeRecord {
-            node: 11,
-            address: "one:9325".to_owned(),
-        }],
+        nodes: vec![
+            NodeRecord::storage(11, "one:9325"),
+            NodeRecord::storage(12, "two:9325"),
+            NodeRecord::storage(13, "three:9325"),
+        ],
     }
 }
 
@@ -173,7 +176,7 @@ enum Step {
 /// A script of entries, the first of which founds the cluster.
 pub fn entries() -> impl Strategy<Value = Vec<Entry>> {
     vec(step(), 1..120).prop_map(|steps| {
-        let found = envelope(0, 1_000, Command::Found(Found(cluster())));
+        let found = envelope(0, 1_000, Command::Found(Found::everywhere(cluster())));
         let mut entries = vec![Entry {
             now: 1_000,
             envelopes: vec![found],
@@ -259,6 +262,7 @@ pub fn command() -> impl Strategy<Value = Command> {
         2 => (queue(), 1_u64..6).prop_map(|(queue, version)| {
             Command::WidenSpread(WidenSpread { queue, version })
         }),
+        6 => moves::command(),
         2 => Just(Command::Housekeep),
         1 => prop_oneof![Just(0), Just(60_000), Just(600_001)].prop_map(|name_reuse_delay_ms| {
             Command::ChangeSettings(ChangeSettings(ClusterSettings { name_reuse_delay_ms }))

@@ -23,13 +23,13 @@ fn no_queue_before_the_cluster_is_founded() {
 #[test]
 fn a_cluster_is_founded_once() {
     let mut founded = Cluster::founded();
-    let again = founded.ask(1, Command::Found(Found(cluster())));
+    let again = founded.ask(1, Command::Found(Found::everywhere(cluster())));
     assert_eq!(again, Reply::Founded(Ok(())));
     let other = ClusterRecord {
         cluster_id: 0xc2,
         ..cluster()
     };
-    let reply = founded.ask(2, Command::Found(Found(other)));
+    let reply = founded.ask(2, Command::Found(Found::everywhere(other)));
     assert_eq!(
         reply,
         Reply::Founded(Err(FoundError::AlreadyFounded { cluster_id: 0xc1 }))
@@ -71,7 +71,7 @@ fn a_cluster_needs_partitions_nodes_and_keys() {
     ];
     for (record, error) in broken {
         let mut cluster = Cluster::empty();
-        let reply = cluster.ask(0, Command::Found(Found(record)));
+        let reply = cluster.ask(0, Command::Found(Found::everywhere(record)));
         assert_eq!(reply, Reply::Founded(Err(error)));
         assert_eq!(cluster.metadata.cluster(), None);
     }
