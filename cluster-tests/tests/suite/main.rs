@@ -2,6 +2,7 @@
 //! process, and the clients people use.
 
 mod architecture;
+mod bench;
 mod cluster;
 mod kill;
 mod sdk;

@@ -6,6 +6,7 @@ mod server;
 
 use anyhow::Error;
 use clap::{Parser, Subcommand};
+use hikyaku_bench::BenchError;
 use hikyaku_server::ServeError;
 use hikyaku_server::config::ConfigError;
 use std::io::{Write, stderr};
@@ -25,6 +26,8 @@ enum Command {
     Dev(dev::Dev),
     /// Run a node.
     Server(server::Server),
+    /// Load an SQS endpoint, measure it, and check what it hands out.
+    Bench(Box<hikyaku_bench::Options>),
 }
 
 /// Exit code for what the caller has to change: flags (as clap has it) and configuration.
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Dev(dev) => dev.run(),
         Command::Server(server) => server.run(),
+        Command::Bench(options) => hikyaku_bench::run(*options).map_err(Error::new),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,7 +64,8 @@ fn told_once(error: &Error) -> String {
 
 fn exit_code(error: &Error) -> ExitCode {
     let refused = error.is::<ConfigError>()
-        || matches!(error.downcast_ref(), Some(ServeError::Configuration(_)));
+        || matches!(error.downcast_ref(), Some(ServeError::Configuration(_)))
+        || matches!(error.downcast_ref(), Some(BenchError::Plan(_)));
     if refused {
         ExitCode::from(EXIT_USAGE)
     } else {
