@@ -1010,6 +1010,107 @@ pub mod barrier_response {
         Retry(super::Retry),
     }
 }
+/// What a node leads and, if it has a replica of the metadata, what changed in them. Answered as soon
+/// as there is news, at the latest after `wait_ms`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchRequest {
+    /// of the answer before; 0: the first one
+    #[prost(uint64, tag = "1")]
+    pub news: u64,
+    /// whether changes of the metadata are wanted
+    #[prost(bool, tag = "2")]
+    pub catalogue: bool,
+    /// of the copy that asks for them
+    #[prost(uint64, tag = "3")]
+    pub revision: u64,
+    /// log index of the metadata up to which that copy is complete
+    #[prost(uint64, tag = "4")]
+    pub synced: u64,
+    #[prost(uint64, tag = "5")]
+    pub wait_ms: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchResponse {
+    #[prost(uint64, tag = "1")]
+    pub news: u64,
+    /// all groups that this node leads now
+    #[prost(message, repeated, tag = "2")]
+    pub led: ::prost::alloc::vec::Vec<Led>,
+    #[prost(message, optional, tag = "3")]
+    pub catalogue: ::core::option::Option<CatalogueChange>,
+}
+/// A group that the node leads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Led {
+    #[prost(uint64, tag = "1")]
+    pub group: u64,
+    #[prost(uint64, tag = "2")]
+    pub term: u64,
+    /// the group's T; 0: not known
+    #[prost(uint64, tag = "3")]
+    pub now_ms: u64,
+}
+/// What brings a copy of the metadata up to date. Records are in the metadata's own encodings.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CatalogueChange {
+    /// log index up to which the copy is complete then
+    #[prost(uint64, tag = "1")]
+    pub synced: u64,
+    #[prost(uint64, tag = "2")]
+    pub revision: u64,
+    /// what the copy has is forgotten first
+    #[prost(bool, tag = "3")]
+    pub replace_all: bool,
+    /// empty: unchanged
+    #[prost(bytes = "bytes", tag = "4")]
+    pub cluster: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub changed: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(uint64, repeated, tag = "6")]
+    pub removed: ::prost::alloc::vec::Vec<u64>,
+}
+/// Whether all partitions of a queue obey a version of its descriptor; asked of the metadata leader.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeliveredRequest {
+    #[prost(uint64, tag = "1")]
+    pub queue: u64,
+    #[prost(uint64, tag = "2")]
+    pub version: u64,
+    #[prost(uint64, tag = "3")]
+    pub budget_ms: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeliveredResponse {
+    #[prost(bool, tag = "1")]
+    pub delivered: bool,
+}
+/// The descriptor of a queue, behind a read barrier; asked of the metadata leader.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeRequest {
+    #[prost(uint64, tag = "1")]
+    pub queue: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeResponse {
+    #[prost(oneof = "describe_response::Result", tags = "1, 2")]
+    pub result: ::core::option::Option<describe_response::Result>,
+}
+/// Nested message and enum types in `DescribeResponse`.
+pub mod describe_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Result {
+        #[prost(message, tag = "1")]
+        Described(super::Described),
+        #[prost(message, tag = "2")]
+        Retry(super::Retry),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Described {
+    /// the machine's own encoding; empty: there is none
+    #[prost(bytes = "bytes", tag = "1")]
+    pub descriptor: ::prost::bytes::Bytes,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Reason {
@@ -1240,6 +1341,75 @@ pub mod node_client {
                 .insert(GrpcMethod::new("hikyaku.node.v1.Node", "Barrier"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchRequest>,
+        ) -> std::result::Result<tonic::Response<super::WatchResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.node.v1.Node/Watch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.node.v1.Node", "Watch"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn delivered(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeliveredRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeliveredResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.node.v1.Node/Delivered",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.node.v1.Node", "Delivered"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn describe(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DescribeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.node.v1.Node/Describe",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.node.v1.Node", "Describe"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1275,6 +1445,24 @@ pub mod node_server {
             &self,
             request: tonic::Request<super::BarrierRequest>,
         ) -> std::result::Result<tonic::Response<super::BarrierResponse>, tonic::Status>;
+        async fn watch(
+            &self,
+            request: tonic::Request<super::WatchRequest>,
+        ) -> std::result::Result<tonic::Response<super::WatchResponse>, tonic::Status>;
+        async fn delivered(
+            &self,
+            request: tonic::Request<super::DeliveredRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeliveredResponse>,
+            tonic::Status,
+        >;
+        async fn describe(
+            &self,
+            request: tonic::Request<super::DescribeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeResponse>,
+            tonic::Status,
+        >;
     }
     #[derive(Debug)]
     pub struct NodeServer<T> {
@@ -1552,6 +1740,135 @@ pub mod node_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = BarrierSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.node.v1.Node/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: Node>(pub Arc<T>);
+                    impl<T: Node> tonic::server::UnaryService<super::WatchRequest>
+                    for WatchSvc<T> {
+                        type Response = super::WatchResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.node.v1.Node/Delivered" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeliveredSvc<T: Node>(pub Arc<T>);
+                    impl<T: Node> tonic::server::UnaryService<super::DeliveredRequest>
+                    for DeliveredSvc<T> {
+                        type Response = super::DeliveredResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeliveredRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::delivered(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeliveredSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.node.v1.Node/Describe" => {
+                    #[allow(non_camel_case_types)]
+                    struct DescribeSvc<T: Node>(pub Arc<T>);
+                    impl<T: Node> tonic::server::UnaryService<super::DescribeRequest>
+                    for DescribeSvc<T> {
+                        type Response = super::DescribeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DescribeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::describe(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DescribeSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

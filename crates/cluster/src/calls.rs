@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::control::{ControlPlane, NotHere};
 use crate::partition::SubmitError;
 use crate::router::Router;
+use crate::watch::Watch;
 
 /// Longest wait accepted from another node: SQS's 20 seconds and some travel.
 const WAIT_MAX: Duration = Duration::from_secs(25);
@@ -33,12 +34,17 @@ const BODY_BYTES_MAX: usize = 4 << 20;
 pub struct LocalCalls {
     router: Arc<Router>,
     control: Arc<ControlPlane>,
+    watch: Arc<Watch>,
 }
 
 impl LocalCalls {
-    /// Answers from these.
-    pub fn new(router: Arc<Router>, control: Arc<ControlPlane>) -> Self {
-        Self { router, control }
+    /// Answers from what is known here.
+    pub fn new(watch: Arc<Watch>) -> Self {
+        Self {
+            router: Arc::clone(&watch.router),
+            control: Arc::clone(&watch.control),
+            watch,
+        }
     }
 
     async fn run(
@@ -213,6 +219,44 @@ impl NodeCalls for LocalCalls {
                 Err(not_here) => Answer::Retry(retry_elsewhere(not_here)),
             };
             wire::BarrierResponse {
+                result: Some(result),
+            }
+        })
+    }
+
+    fn watch(&self, request: wire::WatchRequest) -> BoxFuture<'_, wire::WatchResponse> {
+        Box::pin(self.watch.tell(request))
+    }
+
+    fn delivered(&self, request: wire::DeliveredRequest) -> BoxFuture<'_, wire::DeliveredResponse> {
+        Box::pin(async move {
+            let budget = Duration::from_millis(request.budget_ms).min(BUDGET_MAX);
+            let queue = QueueId(request.queue);
+            // Only the leader has seen everything that was answered.
+            let delivered = match self.control.barrier_here().await {
+                Ok(_) => {
+                    self.control
+                        .delivered_here(queue, request.version, budget)
+                        .await
+                }
+                Err(_) => None,
+            };
+            wire::DeliveredResponse {
+                delivered: delivered.unwrap_or(false),
+            }
+        })
+    }
+
+    fn describe(&self, request: wire::DescribeRequest) -> BoxFuture<'_, wire::DescribeResponse> {
+        use wire::describe_response::Result as Answer;
+        Box::pin(async move {
+            let result = match self.control.describe_here(QueueId(request.queue)).await {
+                Ok(descriptor) => Answer::Described(wire::Described {
+                    descriptor: descriptor.map_or_else(Bytes::new, |it| it.encode().into()),
+                }),
+                Err(not_here) => Answer::Retry(retry_elsewhere(not_here)),
+            };
+            wire::DescribeResponse {
                 result: Some(result),
             }
         })

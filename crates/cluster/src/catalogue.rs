@@ -1,6 +1,6 @@
 //! This node's copy of the catalogue: which queues exist and how they are configured.
 //!
-//! Fed by the local replica of the metadata, looked at by every request, and kept in a node-local
+//! Fed by a replica of the metadata, here or on another node, looked at by every request, and kept in a node-local
 //! store with its revision, so that a restart takes only the difference. The store may be deleted at
 //! any time: the copy is then built anew.
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use futures_util::future::BoxFuture;
-use hikyaku_metadata::{Changes, ClusterRecord, QueueRecord, TenantId};
+use hikyaku_metadata::{Changes, ClusterRecord, Metadata, QueueRecord, TenantId};
 use hikyaku_queue::{Descriptor, HandleKey, HandleSealer, QueueId};
 use hikyaku_raft::Group;
 use tokio::sync::{mpsc, watch};
@@ -39,6 +39,22 @@ pub struct CopyUpdate {
     pub deletes: Vec<Vec<u8>>,
 }
 
+/// What brings a copy up to date.
+pub struct Change {
+    /// The revision of the copy that it is for.
+    pub since: u64,
+    /// The copy's revision afterwards.
+    pub revision: u64,
+    /// What the copy has is forgotten first.
+    pub replace_all: bool,
+    /// The cluster, if it changed.
+    pub cluster: Option<ClusterRecord>,
+    /// Records changed.
+    pub changed: Vec<QueueRecord>,
+    /// Queues removed.
+    pub removed: Vec<QueueId>,
+}
+
 /// A node-local store of pairs that may vanish at any time.
 pub trait CatalogueCopy: Send + Sync + 'static {
     /// The revision and all pairs; 0 and nothing when the store is new.
@@ -56,6 +72,10 @@ pub struct Catalogue {
     synced: watch::Sender<u64>,
     /// Rises when some queue's partitions become others.
     spreads: watch::Sender<u64>,
+    /// Updates on their way to the store.
+    updates: mpsc::Sender<CopyUpdate>,
+    /// Where they come out, until somebody writes them.
+    written: Mutex<Option<mpsc::Receiver<CopyUpdate>>>,
     /// The store lacks an update: the next one must rewrite it.
     store_lags: AtomicBool,
 }
@@ -79,9 +99,12 @@ impl Catalogue {
                 State::default()
             }
         };
+        let (updates, written) = mpsc::channel(UPDATES_AHEAD);
         Self {
             state: RwLock::new(state),
             store,
+            updates,
+            written: Mutex::new(Some(written)),
             synced: watch::Sender::default(),
             spreads: watch::Sender::default(),
             store_lags: AtomicBool::new(false),
@@ -160,33 +183,29 @@ impl Catalogue {
         }
     }
 
-    /// Keeps the copy up to date until the group is gone. The store is written beside it: a slow one
-    /// delays nobody who waits for the copy.
-    pub async fn follow(self: Arc<Self>, metadata: Group<MetadataMachine>) {
-        let (updates, written) = mpsc::channel(UPDATES_AHEAD);
-        tokio::join!(self.take(metadata, updates), self.write(written));
-    }
-
-    async fn take(&self, metadata: Group<MetadataMachine>, updates: mpsc::Sender<CopyUpdate>) {
+    /// Keeps the copy up to date from a replica here, until that is gone.
+    pub async fn follow(&self, metadata: Group<MetadataMachine>) {
         let mut applied = metadata.watch_applied();
         loop {
             let index = applied.borrow_and_update().index;
-            let update = metadata.with_machine(|machine| self.take_changes(machine));
-            self.synced.send_replace(index);
-            if let Some(update) = update
-                && updates.try_send(update).is_err()
-            {
-                self.store_lags.store(true, Ordering::Relaxed);
-            }
+            metadata.with_machine(|machine| self.take_applied(&machine.0));
+            self.is_complete_to(index);
             if applied.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    /// Writes updates to the store. After one that failed or was dropped, the next one rewrites it all:
-    /// a store with a hole would hide queues after a restart.
-    async fn write(&self, mut updates: mpsc::Receiver<CopyUpdate>) {
+    /// Writes what the copy takes to the store. Beside it: a slow store delays nobody who waits for
+    /// the copy. After an update that failed or was dropped, the next one rewrites it all: a store with
+    /// a hole would hide queues after a restart.
+    pub async fn keep(&self) {
+        let taken = self
+            .written
+            .lock()
+            .expect("no panic under this lock")
+            .take();
+        let mut updates = taken.expect("one task writes the store");
         while let Some(update) = updates.recv().await {
             let rewrite = self.store_lags.swap(false, Ordering::Relaxed);
             let update = if rewrite { self.read().whole() } else { update };
@@ -197,51 +216,69 @@ impl Catalogue {
         }
     }
 
-    fn take_changes(&self, machine: &MetadataMachine) -> Option<CopyUpdate> {
+    fn take_applied(&self, metadata: &Metadata) {
+        let state = self.read();
+        let copied = state.cluster.as_ref().map(|cluster| cluster.cluster_id);
+        let here = metadata.cluster().map(|cluster| cluster.cluster_id);
+        let foreign = copied.is_some() && here.is_some() && copied != here;
+        let revision = if foreign { 0 } else { state.revision };
+        drop(state);
+        if let Some(change) = Change::since(metadata, revision) {
+            self.take(change);
+        }
+    }
+
+    /// The revision of the copy: what it has taken.
+    pub fn revision(&self) -> u64 {
+        self.read().revision
+    }
+
+    /// Takes what another node sent to a copy at `asked`, complete up to log index `synced`; `None`
+    /// says that nothing was missing.
+    pub fn take_sent(&self, asked: u64, change: Option<Change>, synced: u64) {
+        if let Some(change) = change {
+            self.take(change);
+        } else if self.revision() != asked {
+            return; // it was meant for the copy as it was
+        }
+        self.is_complete_to(synced);
+    }
+
+    fn is_complete_to(&self, index: u64) {
+        self.synced.send_if_modified(|synced| {
+            let later = index > *synced;
+            *synced = index.max(*synced);
+            later
+        });
+    }
+
+    fn take(&self, change: Change) {
         let mut state = self
             .state
             .write()
             .expect("no panic happens under this lock");
-        let foreign = match (&state.cluster, machine.0.cluster()) {
-            (Some(copy), Some(cluster)) => copy.cluster_id != cluster.cluster_id,
-            (Some(_) | None, _) => false,
-        };
-        let changes = machine
-            .0
-            .changes_since(if foreign { 0 } else { state.revision });
-        let (difference, replace_all) = match changes {
-            Changes::Since(difference) if difference.revision == state.revision && !foreign => {
-                return None;
-            }
-            Changes::Since(difference) => (difference, foreign),
-            // A replica that replays its log catches up; until then the copy is the newer one.
-            Changes::Ahead => return None,
-            Changes::FullResync => match machine.0.changes_since(0) {
-                Changes::Since(difference) => (difference, true),
-                Changes::Ahead | Changes::FullResync => {
-                    unreachable!("an empty copy can always be brought up to date")
-                }
-            },
-        };
-        if replace_all {
+        if !change.fits(&state) {
+            return;
+        }
+        if change.replace_all {
             *state = State::default();
         }
         let mut update = CopyUpdate {
-            replace_all,
-            revision: difference.revision,
+            replace_all: change.replace_all,
+            revision: change.revision,
             puts: Vec::new(),
             deletes: Vec::new(),
         };
-        if let Some(cluster) = difference.cluster {
+        if let Some(cluster) = change.cluster {
             update.puts.push((CLUSTER_KEY.to_vec(), cluster.encode()));
-            state.set_cluster(cluster.clone());
+            state.set_cluster(cluster);
         }
-        for queue in difference.removed {
+        for queue in change.removed {
             update.deletes.push(queue_key(queue));
             state.remove(queue);
         }
-        let mut respread = replace_all;
-        for record in difference.changed {
+        let mut respread = change.replace_all;
+        for record in change.changed {
             let before = state.queues.get(&record.descriptor.id);
             let others = |before: &Arc<QueueRecord>| {
                 !before.descriptor.visited().eq(record.descriptor.visited())
@@ -250,17 +287,56 @@ impl Catalogue {
             update
                 .puts
                 .push((queue_key(record.descriptor.id), record.encode()));
-            state.put(record.clone());
+            state.put(record);
         }
-        state.revision = difference.revision;
+        state.revision = change.revision;
+        drop(state);
         if respread {
             self.spreads.send_modify(|times| *times += 1);
         }
-        Some(update)
+        if self.updates.try_send(update).is_err() {
+            self.store_lags.store(true, Ordering::Relaxed);
+        }
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
         self.state.read().expect("no panic happens under this lock")
+    }
+}
+
+impl Change {
+    /// What brings a copy at `revision` up to date; `None` when nothing is missing. A replica that
+    /// replays its log catches up; until then the copy is the newer one.
+    pub fn since(metadata: &Metadata, revision: u64) -> Option<Self> {
+        let (difference, replace_all) = match metadata.changes_since(revision) {
+            Changes::Since(difference) if difference.revision == revision => return None,
+            Changes::Since(difference) => (difference, revision == 0),
+            Changes::Ahead => return None,
+            Changes::FullResync => match metadata.changes_since(0) {
+                Changes::Since(difference) => (difference, true),
+                Changes::Ahead | Changes::FullResync => {
+                    unreachable!("an empty copy can always be brought up to date")
+                }
+            },
+        };
+        Some(Self {
+            since: revision,
+            revision: difference.revision,
+            replace_all,
+            cluster: difference.cluster.cloned(),
+            changed: difference.changed.into_iter().cloned().collect(),
+            removed: difference.removed,
+        })
+    }
+
+    /// Whether the copy may take it: it must not bring back what the copy has seen change.
+    fn fits(&self, copy: &State) -> bool {
+        let foreign = match (&copy.cluster, &self.cluster) {
+            (Some(copy), Some(cluster)) => copy.cluster_id != cluster.cluster_id,
+            (Some(_) | None, _) => false,
+        };
+        let newer = self.revision > copy.revision;
+        foreign || newer && (self.replace_all || self.since == copy.revision)
     }
 }
 

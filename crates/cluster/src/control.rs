@@ -1,11 +1,11 @@
 //! The control plane as this node uses it: commands for the metadata leader, and reads that see
-//! everything committed before they were asked.
+//! everything committed before they were asked. With or without a replica of the metadata here.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hikyaku_metadata::{Command, Envelope, Reply, encode_entry};
+use hikyaku_metadata::{Command, Envelope, Metadata, Reply, encode_entry};
 use hikyaku_proto::node as wire;
 use hikyaku_queue::{Descriptor, QueueId, RequestId};
 use hikyaku_raft::{Group, Peers, ProposeError};
@@ -14,13 +14,14 @@ use tokio::time::Instant;
 
 use crate::barriers::Barriers;
 use crate::catalogue::Catalogue;
-use crate::clock::PartitionClock;
 use crate::machines::MetadataMachine;
 use crate::node::hand_off;
 use crate::partition::{
     DescriptorSource, HEAR_VOTERS_INTERVAL, HEAR_VOTERS_LIMIT, MetadataUnreachable,
 };
 use crate::ports::Entropy;
+use crate::seats::Seat;
+use crate::watch::News;
 
 /// Pauses between two attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -50,11 +51,13 @@ pub struct NotHere {
     pub no_effect: bool,
 }
 
-/// This node's replica of the metadata, and the way to its leader.
+/// The metadata's group as this node sees it.
+pub type MetadataSeat = Seat<Group<MetadataMachine>>;
+
+/// The way to the metadata's leader, and this node's replica of them, if it has one.
 pub struct ControlPlane {
     node: u64,
-    group: Group<MetadataMachine>,
-    clock: Arc<PartitionClock>,
+    seat: Arc<MetadataSeat>,
     peers: Peers,
     entropy: Arc<dyn Entropy>,
     catalogue: Arc<Catalogue>,
@@ -62,66 +65,83 @@ pub struct ControlPlane {
     barriers: Barriers,
     /// Whether this replica leads and its clock runs.
     serving: watch::Sender<bool>,
+    news: News,
 }
 
 impl ControlPlane {
     /// `budget` is how long a caller waits for a leader.
     pub fn new(
         node: u64,
-        group: Group<MetadataMachine>,
-        clock: Arc<PartitionClock>,
+        seat: Arc<MetadataSeat>,
         peers: Peers,
         entropy: Arc<dyn Entropy>,
         catalogue: Arc<Catalogue>,
         budget: Duration,
+        news: News,
     ) -> Self {
         let serving = watch::Sender::new(false);
         Self {
             node,
-            group,
-            clock,
+            seat,
             peers,
             entropy,
             catalogue,
             budget,
             barriers: Barriers::default(),
             serving,
+            news,
         }
     }
 
-    /// The metadata's group.
-    pub fn group(&self) -> &Group<MetadataMachine> {
-        &self.group
+    /// What is known of the metadata's group.
+    pub fn seat(&self) -> &Arc<MetadataSeat> {
+        &self.seat
+    }
+
+    /// Looks at the replica of the metadata here; `None` when there is none.
+    pub fn with_metadata<R>(&self, read: impl FnOnce(&Metadata) -> R) -> Option<R> {
+        let group = self.seat.replica()?;
+        Some(group.with_machine(|machine| read(&machine.0)))
     }
 
     /// After a full stop, waits a little to hear the clocks of the other voters.
     pub async fn hear_voters(&self) {
-        let others = self.group.voters().len().saturating_sub(1);
+        let Some(group) = self.seat.replica() else {
+            return;
+        };
+        let others = group.voters().len().saturating_sub(1);
         let deadline = Instant::now() + HEAR_VOTERS_LIMIT;
-        while !self.clock.is_ready_to_lead(others) && Instant::now() < deadline {
+        while !self.seat.clock().is_ready_to_lead(others) && Instant::now() < deadline {
             tokio::time::sleep(HEAR_VOTERS_INTERVAL).await;
         }
     }
 
     /// Takes over or gives up the metadata's T.
     pub fn set_serving(&self, serving: bool) {
-        if serving {
-            let applied_ms = self.group.with_machine(|machine| machine.0.now());
-            self.clock.lead(applied_ms);
-        } else {
-            self.clock.follow();
+        match self.with_metadata(|metadata| metadata.now()) {
+            Some(applied_ms) if serving => self.seat.clock().lead(applied_ms),
+            Some(_) | None => self.seat.clock().follow(),
         }
         self.serving.send_replace(serving);
+        self.news.tell();
     }
 
     /// Hands leadership of the metadata to another node.
     pub async fn hand_off(&self) {
-        hand_off(&self.group, self.node).await;
+        if let Some(group) = self.seat.replica() {
+            hand_off(&group, self.node).await;
+        }
     }
 
     /// T of the metadata as this node believes it, milliseconds.
     pub fn now_ms(&self) -> Option<u64> {
-        self.clock.now_ms()
+        self.seat.now_ms()
+    }
+
+    /// Whether this node leads the metadata and answers for them: its term and T then.
+    pub fn leads(&self) -> Option<(u64, u64)> {
+        let now_ms = self.seat.now_ms().filter(|_| *self.serving.borrow())?;
+        Some((self.seat.lead().term, now_ms))
     }
 
     /// Runs a command, wherever the leader is. Returns when this node's copy shows its effect.
@@ -133,8 +153,8 @@ impl ControlPlane {
         loop {
             // T must be known once: `not_after` never changes.
             if envelope.is_none() {
-                let budget_ms = u64::try_from(self.budget.as_millis()).unwrap_or(u64::MAX);
-                envelope = self.clock.now_ms().map(|now_ms| Envelope {
+                let budget_ms = millis(self.budget);
+                envelope = self.seat.now_ms().map(|now_ms| Envelope {
                     request_id,
                     not_after: now_ms + budget_ms,
                     command: command.clone(),
@@ -158,7 +178,7 @@ impl ControlPlane {
     }
 
     async fn attempt(&self, envelope: &Envelope, deadline: Instant) -> Option<Executed> {
-        let leader = self.group.leadership().leader_node?;
+        let leader = self.seat.lead().node?;
         if leader == self.node {
             return tokio::time::timeout_at(deadline, self.execute_here(envelope))
                 .await
@@ -168,7 +188,7 @@ impl ControlPlane {
         let limit = ATTEMPT_LIMIT.min(deadline.saturating_duration_since(Instant::now()));
         let request = wire::ControlRequest {
             command: envelope.encode().into(),
-            budget_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            budget_ms: millis(limit),
         };
         match self.peers.control(leader, request, limit).await {
             Ok(response) => match response.result? {
@@ -192,17 +212,11 @@ impl ControlPlane {
 
     /// Runs a command on this node, if it leads.
     pub async fn execute_here(&self, envelope: &Envelope) -> Result<Executed, NotHere> {
-        let now_ms = self.clock.now_ms().filter(|_| *self.serving.borrow());
-        let Some(now_ms) = now_ms else {
-            let leader_node = self.group.leadership().leader_node;
-            return Err(NotHere {
-                leader_node,
-                no_effect: true,
-            });
+        let (Some((_, now_ms)), Some(group)) = (self.leads(), self.seat.replica()) else {
+            return Err(self.elsewhere());
         };
         let head = encode_entry(now_ms, std::slice::from_ref(envelope));
-        let submitted = self
-            .group
+        let submitted = group
             .submit(head.into(), Vec::new())
             .await
             .map_err(not_here)?;
@@ -233,15 +247,16 @@ impl ControlPlane {
 
     /// Asks the leader once for the committed index.
     fn ask_committed(&self) -> BoxFuture<'static, Option<u64>> {
-        let (node, group, peers) = (self.node, self.group.clone(), self.peers.clone());
+        let (node, seat, peers) = (self.node, Arc::clone(&self.seat), self.peers.clone());
         Box::pin(async move {
-            let leader = group.leadership().leader_node?;
+            let leader = seat.lead().node?;
             if leader == node {
+                let group = seat.replica()?;
                 let barrier = tokio::time::timeout(ATTEMPT_LIMIT, group.read_barrier()).await;
                 return Some(barrier.ok()?.ok()?.index);
             }
             let request = wire::BarrierRequest {
-                budget_ms: u64::try_from(ATTEMPT_LIMIT.as_millis()).unwrap_or(u64::MAX),
+                budget_ms: millis(ATTEMPT_LIMIT),
             };
             let answer = peers.barrier(leader, request, ATTEMPT_LIMIT).await;
             match answer.ok()?.result? {
@@ -253,8 +268,16 @@ impl ControlPlane {
 
     /// The committed index, if this node leads.
     pub async fn barrier_here(&self) -> Result<u64, NotHere> {
-        let barrier = self.group.read_barrier().await.map_err(not_here)?;
+        let group = self.seat.replica().ok_or_else(|| self.elsewhere())?;
+        let barrier = group.read_barrier().await.map_err(not_here)?;
         Ok(barrier.index)
+    }
+
+    fn elsewhere(&self) -> NotHere {
+        NotHere {
+            leader_node: self.seat.lead().node,
+            no_effect: true,
+        }
     }
 
     /// Waits until every partition of the queue's spread holds this descriptor version.
@@ -263,20 +286,97 @@ impl ControlPlane {
         queue: QueueId,
         version: u64,
     ) -> Result<(), ControlUnavailable> {
-        let mut applied = self.group.watch_applied();
-        let delivered = async {
-            while !self
-                .group
-                .with_machine(|machine| machine.0.is_delivered(queue, version))
+        if let Some(delivered) = self.delivered_here(queue, version, self.budget).await {
+            return if delivered {
+                Ok(())
+            } else {
+                Err(ControlUnavailable)
+            };
+        }
+        let deadline = Instant::now() + self.budget;
+        while Instant::now() < deadline {
+            let limit = ATTEMPT_LIMIT.min(deadline.saturating_duration_since(Instant::now()));
+            let request = wire::DeliveredRequest {
+                queue: queue.0,
+                version,
+                budget_ms: millis(limit),
+            };
+            if let Some(leader) = self.seat.lead().node
+                && let Ok(answer) = self.peers.delivered(leader, request, limit).await
+                && answer.delivered
             {
+                return Ok(());
+            }
+            self.wait_for_change(LAST_PAUSE).await;
+        }
+        Err(ControlUnavailable)
+    }
+
+    /// Whether the descriptor was delivered within `budget`, as the replica here sees it; `None` when
+    /// there is none.
+    pub async fn delivered_here(
+        &self,
+        queue: QueueId,
+        version: u64,
+        budget: Duration,
+    ) -> Option<bool> {
+        let group = self.seat.replica()?;
+        let mut applied = group.watch_applied();
+        let delivered = async {
+            while !group.with_machine(|machine| machine.0.is_delivered(queue, version)) {
                 if applied.changed().await.is_err() {
-                    return;
+                    return false;
                 }
             }
+            true
         };
-        tokio::time::timeout(self.budget, delivered)
-            .await
-            .map_err(|_| ControlUnavailable)
+        Some(
+            tokio::time::timeout(budget, delivered)
+                .await
+                .unwrap_or(false),
+        )
+    }
+
+    /// The descriptor of a queue, live or deleted, as of now.
+    pub async fn describe(&self, queue: QueueId) -> Result<Option<Descriptor>, ControlUnavailable> {
+        if self.seat.is_hosted() {
+            self.barrier().await?;
+            let look = |metadata: &Metadata| metadata.descriptor(queue).cloned();
+            return self.with_metadata(look).ok_or(ControlUnavailable);
+        }
+        let deadline = Instant::now() + self.budget;
+        loop {
+            if let Some(descriptor) = self.describe_there(queue).await {
+                return Ok(descriptor);
+            }
+            if Instant::now() + LAST_PAUSE >= deadline {
+                return Err(ControlUnavailable);
+            }
+            self.wait_for_change(LAST_PAUSE).await;
+        }
+    }
+
+    async fn describe_there(&self, queue: QueueId) -> Option<Option<Descriptor>> {
+        let leader = self.seat.lead().node?;
+        let request = wire::DescribeRequest { queue: queue.0 };
+        let answer = self.peers.describe(leader, request, ATTEMPT_LIMIT).await;
+        let wire::describe_response::Result::Described(described) = answer.ok()?.result? else {
+            return None;
+        };
+        if described.descriptor.is_empty() {
+            return Some(None);
+        }
+        let descriptor = Descriptor::decode(&described.descriptor);
+        let descriptor =
+            descriptor.inspect_err(|error| tracing::error!(%error, "descriptor unreadable"));
+        descriptor.ok().map(Some)
+    }
+
+    /// The descriptor of a queue as of now, if this node leads.
+    pub async fn describe_here(&self, queue: QueueId) -> Result<Option<Descriptor>, NotHere> {
+        self.barrier_here().await?;
+        let look = |metadata: &Metadata| metadata.descriptor(queue).cloned();
+        self.with_metadata(look).ok_or_else(|| self.elsewhere())
     }
 
     async fn wait_synced(&self, index: u64, deadline: Instant) -> Result<(), ControlUnavailable> {
@@ -289,10 +389,14 @@ impl ControlPlane {
     }
 
     async fn wait_for_change(&self, pause: Duration) {
-        let mut leadership = self.group.watch_leadership();
+        let mut lead = self.seat.watch();
         // Either way the caller looks again.
-        tokio::time::timeout(pause, leadership.changed()).await.ok();
+        tokio::time::timeout(pause, lead.changed()).await.ok();
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn not_here(error: ProposeError) -> NotHere {
@@ -318,13 +422,8 @@ impl DescriptorSource for BarrierDescriptors {
     ) -> BoxFuture<'static, Result<Option<Descriptor>, MetadataUnreachable>> {
         let control = Arc::clone(&self.0);
         Box::pin(async move {
-            control
-                .barrier()
-                .await
-                .map_err(|ControlUnavailable| MetadataUnreachable)?;
-            Ok(control
-                .group
-                .with_machine(|machine| machine.0.descriptor(queue).cloned()))
+            let described = control.describe(queue).await;
+            described.map_err(|ControlUnavailable| MetadataUnreachable)
         })
     }
 }

@@ -14,10 +14,11 @@ use hikyaku_metadata::{
     PartitionEmptied,
 };
 use hikyaku_queue::{Descriptor, Operation, PartitionId, QueueId, Reply, RequestId};
-use hikyaku_raft::Leadership;
+use hikyaku_raft::{Group, Leadership};
 use tokio::sync::watch;
 
 use crate::control::ControlPlane;
+use crate::machines::MetadataMachine;
 use crate::ports::Entropy;
 use crate::router::{CallError, Request, Router};
 
@@ -52,6 +53,7 @@ pub struct Founding {
 
 /// The metadata leader's duties. Runs on every node, acts only where the leader is.
 pub struct Driver {
+    group: Group<MetadataMachine>,
     control: Arc<ControlPlane>,
     router: Arc<Router>,
     entropy: Arc<dyn Entropy>,
@@ -61,12 +63,14 @@ pub struct Driver {
 impl Driver {
     /// Prepares the duties.
     pub fn new(
+        group: Group<MetadataMachine>,
         control: Arc<ControlPlane>,
         router: Arc<Router>,
         entropy: Arc<dyn Entropy>,
         founding: Founding,
     ) -> Self {
         Self {
+            group,
             control,
             router,
             entropy,
@@ -76,8 +80,8 @@ impl Driver {
 
     /// Runs until `stop` is true.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
-        let mut leadership = self.control.group().watch_leadership();
-        let mut applied = self.control.group().watch_applied();
+        let mut leadership = self.group.watch_leadership();
+        let mut applied = self.group.watch_applied();
         let mut serving = None;
         loop {
             let now: Leadership = *leadership.borrow_and_update();
@@ -137,8 +141,7 @@ impl Driver {
 
     async fn found(&self) {
         if self
-            .control
-            .group()
+            .group
             .with_machine(|machine| machine.0.cluster().is_some())
         {
             return;
@@ -165,7 +168,7 @@ impl Driver {
     }
 
     async fn deliver(&self) {
-        let pending = self.control.group().with_machine(|machine| {
+        let pending = self.group.with_machine(|machine| {
             let mut taken: BTreeMap<PartitionId, usize> = BTreeMap::new();
             let mut pending = Vec::new();
             for (descriptor, partition) in machine.0.pending_deliveries() {
@@ -213,7 +216,7 @@ impl Driver {
 
     /// Lets go of draining partitions that are empty.
     async fn let_go(&self) {
-        let draining = self.control.group().with_machine(|machine| {
+        let draining = self.group.with_machine(|machine| {
             let draining = machine.0.draining();
             let named = draining.map(|(descriptor, at)| (descriptor.id, descriptor.version, at));
             named.collect::<Vec<_>>()
@@ -256,8 +259,7 @@ impl Driver {
             return;
         };
         if self
-            .control
-            .group()
+            .group
             .with_machine(|machine| machine.0.housekeeping_due(now_ms))
         {
             self.execute(Command::Housekeep).await;

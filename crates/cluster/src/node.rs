@@ -1,27 +1,25 @@
 //! This node's part in the cluster: its replicas and the tasks around them, started and stopped in
 //! order.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hikyaku_metadata::Metadata;
-use hikyaku_queue::{Partition, PartitionId};
-use hikyaku_raft::{Group, GroupSpec, Machine, OpenGroupError, ProposeError, RaftNode};
-use tokio::sync::{mpsc, watch};
+use hikyaku_queue::PartitionId;
+use hikyaku_raft::{Group, Machine, OpenGroupError, Peers, ProposeError, RaftNode};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::calls::LocalCalls;
 use crate::catalogue::{Catalogue, CatalogueCopy};
-use crate::clock::PartitionClock;
-use crate::control::{BarrierDescriptors, ControlPlane};
-use crate::driver::{Driver, Founding};
-use crate::growth::{BUSY_QUEUES_WAITING, Growth};
-use crate::machines::{METADATA_GROUP, MetadataMachine, PartitionMachine, group_of};
+use crate::control::ControlPlane;
+use crate::hosting::{Hosting, until};
+use crate::machines::{METADATA_GROUP, group_of};
 use crate::memory::MemoryBudget;
-use crate::partition::{Host, HostLimits, HostParts, PartitionHandle};
+use crate::partition::{HostLimits, PartitionHandle};
 use crate::ports::{Clock, Entropy};
 use crate::router::{Router, settle_claims};
+use crate::seats::Seat;
+use crate::watch::{News, Watch};
 
 /// How long a stop waits for others to take over leadership.
 const HAND_OFF_LIMIT: Duration = Duration::from_secs(3);
@@ -53,8 +51,10 @@ pub struct NodeSettings {
 
 /// What a node is made of.
 pub struct NodeParts {
-    /// The replicas of this node, over its log and its network.
-    pub raft: Arc<RaftNode>,
+    /// The other nodes.
+    pub peers: Peers,
+    /// The replicas of this node, over its log and its network; a router has none.
+    pub replicas: Option<Arc<RaftNode>>,
     /// The machine's clocks.
     pub clock: Arc<dyn Clock>,
     /// Where identities come from.
@@ -90,7 +90,7 @@ pub enum StartError {
 /// A running node.
 pub struct Node {
     settings: NodeSettings,
-    raft: Arc<RaftNode>,
+    replicas: Option<Arc<RaftNode>>,
     router: Arc<Router>,
     control: Arc<ControlPlane>,
     catalogue: Arc<Catalogue>,
@@ -101,114 +101,63 @@ pub struct Node {
 }
 
 impl Node {
-    /// Opens all replicas and starts to serve. Founds the groups if this is the first founder and
-    /// nothing is there yet.
+    /// Opens all replicas, if there are to be any here, and starts to serve.
     pub async fn start(settings: NodeSettings, parts: NodeParts) -> Result<Arc<Self>, StartError> {
         let stop = watch::Sender::new(false);
         let mut tasks = JoinSet::new();
-        let raft = parts.raft;
-        let catalogue = Arc::new(Catalogue::open(parts.catalogue));
-        let metadata_clock = Arc::new(PartitionClock::new(Arc::clone(&parts.clock)));
-        let spec = GroupSpec {
-            group: METADATA_GROUP,
-            replica: settings.node,
-            clock: Arc::clone(&metadata_clock) as _,
-        };
-        let metadata: Group<MetadataMachine> = raft
-            .open_group(spec, || MetadataMachine(Metadata::new()))
-            .await?;
-        check_partitions(&settings, &metadata, &catalogue)?;
+        let catalogue = Arc::new(Catalogue::open(Arc::clone(&parts.catalogue)));
+        let news = News::new();
+        let seat = Seat::new(METADATA_GROUP, Arc::clone(&parts.clock));
         let control = Arc::new(ControlPlane::new(
             settings.node,
-            metadata.clone(),
-            metadata_clock,
-            raft.peers().clone(),
+            Arc::new(seat),
+            parts.peers.clone(),
             Arc::clone(&parts.entropy),
             Arc::clone(&catalogue),
             settings.request_budget,
+            news.clone(),
         ));
-        tasks.spawn(follow(
-            Arc::clone(&catalogue),
-            metadata.clone(),
-            stop.subscribe(),
-        ));
-
-        tasks.spawn(learn_cluster(
-            Arc::clone(&raft),
-            metadata.clone(),
-            stop.subscribe(),
-        ));
-
-        let memory = MemoryBudget::new(settings.memory_bytes);
-        let (busy, busy_queues) = mpsc::channel(BUSY_QUEUES_WAITING);
-        let mut handles = Vec::new();
-        let mut groups = Vec::new();
-        for number in 0..settings.partitions {
-            let partition = PartitionId(number);
-            let clock = Arc::new(PartitionClock::new(Arc::clone(&parts.clock)));
-            let spec = GroupSpec {
-                group: group_of(partition),
-                replica: settings.node,
-                clock: Arc::clone(&clock) as _,
-            };
-            let group = raft
-                .open_group(spec, move || PartitionMachine(Partition::new(partition)))
-                .await?;
-            groups.push(group.clone());
-            let parts = HostParts {
-                node: settings.node,
-                partition,
-                group,
-                raft: Arc::clone(&raft),
-                clock,
-                entropy: Arc::clone(&parts.entropy),
-                descriptors: Arc::new(BarrierDescriptors(Arc::clone(&control))),
-                limits: settings.limits,
-                memory: memory.share(),
-                busy: busy.clone(),
-            };
-            let (handle, serve) = Host::start(parts, stop.subscribe());
-            tasks.spawn(serve);
-            handles.push(handle);
-        }
+        let partitions = (0..settings.partitions).map(PartitionId);
+        let seats =
+            partitions.map(|it| Arc::new(Seat::new(group_of(it), Arc::clone(&parts.clock))));
         let (router, claims) = Router::new(
             settings.node,
-            handles,
-            raft.peers().clone(),
+            seats.collect(),
+            parts.peers.clone(),
             Arc::clone(&parts.entropy),
             settings.request_budget,
         );
         let router = Arc::new(router);
-        tasks.spawn(settle_claims(Arc::clone(&router), claims, stop.subscribe()));
-        if settings.grow_spreads {
-            let growth = Growth {
-                control: Arc::clone(&control),
-                catalogue: Arc::clone(&catalogue),
-                router: Arc::clone(&router),
+        let memory = MemoryBudget::new(settings.memory_bytes);
+        let watch = Arc::new(Watch {
+            node: settings.node,
+            peers: parts.peers.clone(),
+            router: Arc::clone(&router),
+            control: Arc::clone(&control),
+            catalogue: Arc::clone(&catalogue),
+            news,
+        });
+        if let Some(raft) = &parts.replicas {
+            let hosting = Hosting {
+                settings: &settings,
+                parts: &parts,
+                raft,
+                watch: &watch,
+                memory: &memory,
+                stop: &stop,
             };
-            tasks.spawn(growth.run(busy_queues, stop.subscribe()));
+            hosting.open(&mut tasks).await?;
+            raft.answer(Arc::new(LocalCalls::new(Arc::clone(&watch))));
+            raft.start_maintenance();
         }
-        raft.answer(Arc::new(LocalCalls::new(
-            Arc::clone(&router),
-            Arc::clone(&control),
-        )));
-        found_groups(&settings, &metadata, &groups).await?;
-        let founding = Founding {
-            cluster_id: settings.cluster_id,
-            partitions: settings.partitions,
-            nodes: settings.founders.clone(),
-        };
-        let driver = Driver::new(
-            Arc::clone(&control),
-            Arc::clone(&router),
-            Arc::clone(&parts.entropy),
-            founding,
-        );
-        tasks.spawn(driver.run(stop.subscribe()));
-        raft.start_maintenance();
+        let keeping = Arc::clone(&catalogue);
+        let stopped = stop.subscribe();
+        tasks.spawn(until(stopped, async move { keeping.keep().await }));
+        tasks.spawn(settle_claims(Arc::clone(&router), claims, stop.subscribe()));
+        tasks.spawn(watch.run(stop.subscribe()));
         Ok(Arc::new(Self {
             settings,
-            raft,
+            replicas: parts.replicas,
             router,
             control,
             catalogue,
@@ -250,14 +199,15 @@ impl Node {
     }
 
     /// Hosted partitions.
-    pub fn partitions(&self) -> &[PartitionHandle] {
-        self.router.partitions()
+    pub fn partitions(&self) -> Vec<PartitionHandle> {
+        let seats = self.router.seats().iter();
+        seats.filter_map(|seat| seat.replica()).collect()
     }
 
     /// Whether requests can be answered: the cluster is founded and known here, and a metadata leader
     /// is known. A single leaderless partition does not make a node unready.
     pub fn is_ready(&self) -> bool {
-        let leader_known = self.control.group().leadership().leader_node.is_some();
+        let leader_known = self.control.seat().lead().node.is_some();
         leader_known && self.catalogue.cluster().is_some() && !*self.stop.borrow()
     }
 
@@ -272,16 +222,16 @@ impl Node {
                 tracing::error!(%error, "a task died before the stop");
             }
         }
-        self.raft.stop().await;
+        if let Some(raft) = &self.replicas {
+            raft.stop().await;
+        }
     }
 
     /// Asks another voter to lead each group that this node leads, and waits a little for it. What is
     /// not taken over in time elects a leader when this node falls silent.
     async fn hand_off(&self) {
-        let partitions = self
-            .partitions()
-            .iter()
-            .map(|partition| partition.hand_off());
+        let hosted = self.partitions();
+        let partitions = hosted.iter().map(|partition| partition.hand_off());
         let everything = async {
             self.control.hand_off().await;
             futures_util::future::join_all(partitions).await;
@@ -310,89 +260,4 @@ pub async fn hand_off<M: Machine>(group: &Group<M>, node: u64) {
         // An error means that the group is gone, and its leadership with it.
         leadership.wait_for(|now| !now.serving).await.ok();
     }
-}
-
-async fn follow(
-    catalogue: Arc<Catalogue>,
-    metadata: Group<MetadataMachine>,
-    mut stop: watch::Receiver<bool>,
-) {
-    tokio::select! {
-        () = catalogue.follow(metadata) => {}
-        _ = stop.wait_for(|stop| *stop) => {}
-    }
-}
-
-/// Tells the transport which cluster this is, once the metadata say so.
-async fn learn_cluster(
-    raft: Arc<RaftNode>,
-    metadata: Group<MetadataMachine>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let mut applied = metadata.watch_applied();
-    let known = async {
-        loop {
-            applied.borrow_and_update();
-            let cluster = metadata.with_machine(|machine| Some(machine.0.cluster()?.cluster_id));
-            if cluster.is_some() || applied.changed().await.is_err() {
-                return cluster;
-            }
-        }
-    };
-    let cluster = tokio::select! {
-        cluster = known => cluster,
-        _ = stop.wait_for(|stop| *stop) => None,
-    };
-    if let Some(cluster) = cluster
-        && let Err(error) = raft.identity().belongs_to(cluster)
-    {
-        tracing::error!(%error, "the metadata are another cluster's");
-    }
-}
-
-/// A node that opened fewer partitions than there are would never serve the queues on the others.
-fn check_partitions(
-    settings: &NodeSettings,
-    metadata: &Group<MetadataMachine>,
-    catalogue: &Catalogue,
-) -> Result<(), StartError> {
-    let checkpointed =
-        metadata.with_machine(|machine| machine.0.cluster().map(|cluster| cluster.partitions));
-    let copied = catalogue.cluster().map(|cluster| cluster.partitions);
-    let configured = settings.partitions;
-    match checkpointed.or(copied) {
-        Some(founded) if founded != configured => Err(StartError::Partitions {
-            founded,
-            configured,
-        }),
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// One founder founds; the others hear of it from the first leader.
-async fn found_groups(
-    settings: &NodeSettings,
-    metadata: &Group<MetadataMachine>,
-    partitions: &[Group<PartitionMachine>],
-) -> Result<(), StartError> {
-    if !settings.founds_groups {
-        return Ok(());
-    }
-    let voters: BTreeMap<u64, u64> = settings
-        .founders
-        .iter()
-        .map(|(node, _)| (*node, *node))
-        .collect();
-    let failed = |group| move |source| StartError::Found { group, source };
-    metadata
-        .found(voters.clone())
-        .await
-        .map_err(failed(METADATA_GROUP))?;
-    for group in partitions {
-        group
-            .found(voters.clone())
-            .await
-            .map_err(failed(group.id()))?;
-    }
-    Ok(())
 }

@@ -25,6 +25,7 @@ use tokio::time::Instant;
 
 use crate::partition::{Answered, Delivered, PartitionHandle, SubmitError};
 use crate::ports::Entropy;
+use crate::seats::Seat;
 use give_back::{CLAIMS_WAITING, Pending};
 use in_flight::InFlight;
 use load::Load;
@@ -83,10 +84,13 @@ pub struct Request {
     pub wait: Duration,
 }
 
+/// A partition as the router sees it.
+pub type PartitionSeat = Seat<PartitionHandle>;
+
 /// Routes commands of this node's clients.
 pub struct Router {
     node: u64,
-    partitions: Vec<PartitionHandle>,
+    seats: Vec<Arc<PartitionSeat>>,
     peers: Peers,
     entropy: Arc<dyn Entropy>,
     budget: Duration,
@@ -106,11 +110,11 @@ struct Found {
 }
 
 impl Router {
-    /// `partitions` in order of their numbers; `budget` is how long a caller waits for a leader. What
-    /// comes out beside the router is for [`settle_claims`].
+    /// `seats` in order of the partitions' numbers; `budget` is how long a caller waits for a leader.
+    /// What comes out beside the router is for [`settle_claims`].
     pub fn new(
         node: u64,
-        partitions: Vec<PartitionHandle>,
+        seats: Vec<Arc<PartitionSeat>>,
         peers: Peers,
         entropy: Arc<dyn Entropy>,
         budget: Duration,
@@ -118,8 +122,8 @@ impl Router {
         let (claims, waiting) = mpsc::channel(CLAIMS_WAITING);
         let router = Self {
             node,
-            load: Load::new(partitions.len()),
-            partitions,
+            load: Load::new(seats.len()),
+            seats,
             peers,
             entropy,
             budget,
@@ -129,26 +133,31 @@ impl Router {
         (router, waiting)
     }
 
-    /// The handle of a partition hosted here.
-    pub fn partition(&self, partition: PartitionId) -> Option<&PartitionHandle> {
-        self.partitions.get(usize::try_from(partition.0).ok()?)
+    /// What is known of a partition.
+    pub fn seat(&self, partition: PartitionId) -> Option<&Arc<PartitionSeat>> {
+        self.seats.get(usize::try_from(partition.0).ok()?)
     }
 
-    /// All partitions hosted here.
-    pub fn partitions(&self) -> &[PartitionHandle] {
-        &self.partitions
+    /// All partitions, in order of their numbers.
+    pub fn seats(&self) -> &[Arc<PartitionSeat>] {
+        &self.seats
+    }
+
+    /// The handle of a partition hosted here.
+    pub fn partition(&self, partition: PartitionId) -> Option<PartitionHandle> {
+        self.seat(partition)?.replica()
     }
 
     /// Whether a partition's leader is this node, as far as is known here.
     pub fn leads(&self, partition: PartitionId) -> bool {
-        let handle = self.partition(partition);
-        handle.is_some_and(|it| it.leadership().leader_node == Some(self.node))
+        let seat = self.seat(partition);
+        seat.is_some_and(|it| it.lead().node == Some(self.node))
     }
 
     /// Whether a partition is known to have a leader.
     pub fn has_leader(&self, partition: PartitionId) -> bool {
-        let handle = self.partition(partition);
-        handle.is_some_and(|it| it.leadership().leader_node.is_some())
+        let seat = self.seat(partition);
+        seat.is_some_and(|it| it.lead().node.is_some())
     }
 
     /// Chooses a partition of a spread for a send, and a second one for when the first refuses: of
@@ -178,7 +187,7 @@ impl Router {
 
     /// Runs a request to its end.
     pub async fn call(&self, request: &Request) -> Result<Routed, CallError> {
-        let Some(handle) = self.partition(request.partition) else {
+        let Some(seat) = self.seat(request.partition) else {
             tracing::error!(partition = request.partition.0, "no such partition");
             return Err(CallError::Unavailable { no_effect: true });
         };
@@ -202,7 +211,7 @@ impl Router {
         loop {
             // T must be known once, before the first attempt: `not_after` never changes.
             if command.is_none() {
-                command = handle.now_ms().map(|now_ms| Command {
+                command = seat.now_ms().map(|now_ms| Command {
                     request_id,
                     not_after: now_ms + millis(deadline - Instant::now().min(deadline)),
                     queue: request.queue,
@@ -212,8 +221,9 @@ impl Router {
             }
             if let Some(command) = &command {
                 let bodies = request.bodies.clone();
+                let place = (request.partition, &**seat);
                 let attempt =
-                    self.attempt(handle, command, bodies, wait_until, deadline, &mut pending);
+                    self.attempt(place, command, bodies, wait_until, deadline, &mut pending);
                 match attempt.await {
                     Attempt::Done(result) => {
                         let Found { reply, delivered } = settle(result, no_effect)?;
@@ -237,45 +247,42 @@ impl Router {
             if Instant::now() + pause >= deadline {
                 return Err(CallError::Unavailable { no_effect });
             }
-            wait_for_change(handle, pause).await;
+            wait_for_change(seat, pause).await;
             pause = (pause * 2).min(LAST_PAUSE);
         }
     }
 
     async fn attempt(
         &self,
-        handle: &PartitionHandle,
+        (partition, seat): (PartitionId, &PartitionSeat),
         command: &Command,
         bodies: Vec<Bytes>,
         wait_until: Option<Instant>,
         deadline: Instant,
         pending: &mut Pending<'_>,
     ) -> Attempt {
-        match handle.leadership().leader_node {
+        match seat.lead().node {
             None => Attempt::Again { no_effect: true },
             Some(leader) if leader == self.node => {
+                let Some(handle) = seat.replica() else {
+                    return Attempt::Again { no_effect: true };
+                };
                 let submitted = handle.submit(command.clone(), bodies, wait_until);
                 match tokio::time::timeout_at(deadline, submitted).await {
-                    Ok(result) => local_attempt(handle, result).await,
+                    Ok(result) => local_attempt(&handle, result).await,
                     // What comes of it finds nobody here, and is handed back by the leader.
                     Err(_) => Attempt::Again { no_effect: false },
                 }
             }
             Some(leader) => {
                 pending.may_have_effect();
-                let attempt = self.attempt_remote(
-                    leader,
-                    handle.partition(),
-                    command,
-                    bodies,
-                    wait_until,
-                    deadline,
-                );
+                let attempt =
+                    self.attempt_remote(leader, partition, command, bodies, wait_until, deadline);
                 // A leader that vanished may leave its connection open: another leader is a better
                 // sign than its silence. The attempt may have had its effect.
                 tokio::select! {
                     attempt = attempt => attempt,
-                    () = leader_is_another(handle, leader) => Attempt::Again { no_effect: false },
+                    () = leader_is_another(seat, leader) => Attempt::Again { no_effect: false },
                 }
             }
         }
@@ -348,20 +355,20 @@ fn settle(result: Result<Found, CallError>, no_effect: bool) -> Result<Found, Ca
 }
 
 /// Waits until another node is known to lead.
-async fn leader_is_another(handle: &PartitionHandle, leader: u64) {
-    let mut leadership = handle.watch_leadership();
-    let another = leadership.wait_for(|now| now.leader_node.is_some_and(|node| node != leader));
+async fn leader_is_another(seat: &PartitionSeat, leader: u64) {
+    let mut lead = seat.watch();
+    let another = lead.wait_for(|now| now.node.is_some_and(|node| node != leader));
     if another.await.is_err() {
-        // The group is gone; the attempt itself will tell.
+        // The seat is gone; the attempt itself will tell.
         std::future::pending::<()>().await;
     }
 }
 
 /// Waits until the leader changes, but no longer than `pause`.
-async fn wait_for_change(handle: &PartitionHandle, pause: Duration) {
-    let mut leadership = handle.watch_leadership();
+async fn wait_for_change<H: Clone>(seat: &Seat<H>, pause: Duration) {
+    let mut lead = seat.watch();
     // Either way the caller looks again.
-    tokio::time::timeout(pause, leadership.changed()).await.ok();
+    tokio::time::timeout(pause, lead.changed()).await.ok();
 }
 
 async fn local_attempt(handle: &PartitionHandle, result: Result<Answered, SubmitError>) -> Attempt {

@@ -34,6 +34,34 @@ const CALL_LIMIT: Duration = Duration::from_secs(2);
 /// A standing wait is logged at least so often.
 const REMINDER: Duration = Duration::from_secs(30);
 
+/// Asks these nodes for their cluster until one belongs to one, and says for whom it waits.
+pub async fn find_cluster(peers: &FoundingPeers, addresses: &[String]) -> Founded {
+    let mut silent = REMINDER;
+    loop {
+        let looks = addresses.iter().map(|address| look_at(peers, address));
+        for heard in futures_util::future::join_all(looks)
+            .await
+            .into_iter()
+            .flatten()
+        {
+            if let Stage::Member { cluster, .. } = heard.stage {
+                return cluster;
+            }
+        }
+        if silent >= REMINDER {
+            tracing::info!(?addresses, "waiting for a node that belongs to a cluster");
+            silent = Duration::ZERO;
+        }
+        silent += LOOK_INTERVAL;
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+async fn look_at(peers: &FoundingPeers, address: &str) -> Option<Heard> {
+    let standing = peers.look(address, CALL_LIMIT).await;
+    heard_from_wire(standing.ok()?)
+}
+
 /// Where the node keeps how far it is.
 pub trait FoundingVolume: Send + Sync + 'static {
     /// What was stored last; [`Stage::Empty`] on a new volume.
@@ -129,8 +157,7 @@ impl Founding {
     async fn look(&self, peers: &FoundingPeers) -> Vec<(String, Option<Heard>)> {
         let looks = self.with(|applicant| applicant.others()).into_iter();
         let looks = looks.map(|address| async {
-            let standing = peers.look(&address, CALL_LIMIT).await;
-            let heard = standing.ok().and_then(heard_from_wire);
+            let heard = look_at(peers, &address).await;
             (address, heard)
         });
         futures_util::future::join_all(looks).await

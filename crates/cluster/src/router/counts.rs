@@ -8,7 +8,6 @@ use hikyaku_queue::{Counts, Descriptor, PartitionId, QueueId};
 use tokio::time::Instant;
 
 use super::{ATTEMPT_LIMIT, CallError, FIRST_PAUSE, LAST_PAUSE, Router, wait_for_change};
-use crate::partition::PartitionHandle;
 
 /// How long a glance at a partition's counts may take: it is skipped when its leader is slow to say.
 const GLANCE_LIMIT: Duration = Duration::from_millis(500);
@@ -21,41 +20,41 @@ impl Router {
         queue: QueueId,
     ) -> Result<Counts, CallError> {
         let unavailable = CallError::Unavailable { no_effect: true };
-        let handle = self.partition(partition).ok_or(unavailable)?;
+        let seat = self.seat(partition).ok_or(unavailable)?;
         let deadline = Instant::now() + self.budget;
         let mut pause = FIRST_PAUSE;
         loop {
-            if let Some(counts) = self.counts_attempt(handle, queue, ATTEMPT_LIMIT).await {
+            if let Some(counts) = self.counts_attempt(partition, queue, ATTEMPT_LIMIT).await {
                 return Ok(counts);
             }
             if Instant::now() + pause >= deadline {
                 return Err(unavailable);
             }
-            wait_for_change(handle, pause).await;
+            wait_for_change(seat, pause).await;
             pause = (pause * 2).min(LAST_PAUSE);
         }
     }
 
     /// Counts a queue's messages at the partition's leader if it says so at once.
     pub async fn glance(&self, partition: PartitionId, queue: QueueId) -> Option<Counts> {
-        let handle = self.partition(partition)?;
-        self.counts_attempt(handle, queue, GLANCE_LIMIT).await
+        self.counts_attempt(partition, queue, GLANCE_LIMIT).await
     }
 
     async fn counts_attempt(
         &self,
-        handle: &PartitionHandle,
+        partition: PartitionId,
         queue: QueueId,
         limit: Duration,
     ) -> Option<Counts> {
         use wire::counts_response::Result as Answer;
-        let leadership = handle.leadership();
-        let leader = leadership.leader_node?;
+        let seat = self.seat(partition)?;
+        let leader = seat.lead().node?;
         if leader == self.node {
-            return leadership.serving.then(|| handle.counts(queue));
+            let handle = seat.replica()?;
+            return handle.leadership().serving.then(|| handle.counts(queue));
         }
         let request = wire::CountsRequest {
-            partition: handle.partition().0,
+            partition: partition.0,
             queue: queue.0,
         };
         let answer = self.peers.queue_counts(leader, request, limit).await;

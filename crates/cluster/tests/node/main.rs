@@ -1,6 +1,7 @@
 //! Nodes over simulated disks and a paused clock: what a front sees.
 
 mod network;
+mod routers;
 mod spread;
 mod three_nodes;
 
@@ -43,7 +44,8 @@ async fn start(disk: &Arc<SimDisk>) -> Arc<Node> {
         grow_spreads: true,
     };
     let parts = NodeParts {
-        raft: Arc::new(raft),
+        peers: raft.peers().clone(),
+        replicas: Some(Arc::new(raft)),
         clock,
         entropy: Arc::new(SystemEntropy),
         catalogue: Arc::new(MemoryCopy::default()),

@@ -16,7 +16,7 @@ use hikyaku_storage::{Log, LogConfig, SimDisk, Work};
 use super::network::Wires;
 use super::{bodies, message, queue, send, up_to, waiting};
 
-fn address(node: u64) -> String {
+pub fn address(node: u64) -> String {
     format!("node-{node}")
 }
 
@@ -33,6 +33,20 @@ impl FoundingCalls for Settled {
     }
 }
 
+pub fn settings(node: u64, founders: Vec<(u64, String)>) -> NodeSettings {
+    NodeSettings {
+        node,
+        cluster_id: 9,
+        founders,
+        founds_groups: node == 1,
+        partitions: 2,
+        limits: HostLimits::default(),
+        memory_bytes: 1 << 30,
+        request_budget: Duration::from_secs(20),
+        grow_spreads: true,
+    }
+}
+
 async fn start(wires: &Wires, node: u64, disk: &Arc<SimDisk>) -> Arc<Node> {
     let log = Log::open(Arc::clone(disk) as _, LogConfig::small(), Work::Task).expect("opens");
     let addresses: Vec<(u64, String)> = (1..=3).map(|node| (node, address(node))).collect();
@@ -44,24 +58,15 @@ async fn start(wires: &Wires, node: u64, disk: &Arc<SimDisk>) -> Arc<Node> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let told = Arc::new(ToldClock(Arc::clone(&clock)));
     let raft = RaftNode::new(RaftConfig::default(), log, peers, told, Work::Task).expect("valid");
-    let settings = NodeSettings {
-        node,
-        cluster_id: 9,
-        founders: addresses,
-        founds_groups: node == 1,
-        partitions: 2,
-        limits: HostLimits::default(),
-        memory_bytes: 1 << 30,
-        request_budget: Duration::from_secs(20),
-        grow_spreads: true,
-    };
+    let settings = settings(node, addresses);
     let parts = NodeParts {
-        raft: Arc::new(raft),
+        peers: raft.peers().clone(),
+        replicas: Some(Arc::new(raft)),
         clock,
         entropy: Arc::new(SystemEntropy),
         catalogue: Arc::new(MemoryCopy::default()),
     };
-    let raft = Arc::clone(&parts.raft);
+    let raft = parts.replicas.clone().expect("it hosts");
     let started = Node::start(settings, parts).await.expect("starts");
     let listening = raft.serve(address(node), Arc::new(Settled)).await;
     listening.expect("listens");

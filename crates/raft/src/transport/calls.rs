@@ -32,6 +32,16 @@ pub trait NodeCalls: Send + Sync + 'static {
 
     /// Confirms what of the metadata is committed; this node should lead it.
     fn barrier(&self, request: wire::BarrierRequest) -> BoxFuture<'_, wire::BarrierResponse>;
+
+    /// Tells what this node leads and what changed in the metadata, as soon as there is news.
+    fn watch(&self, request: wire::WatchRequest) -> BoxFuture<'_, wire::WatchResponse>;
+
+    /// Waits until all partitions of a queue obey a version of its descriptor; this node should lead
+    /// the metadata.
+    fn delivered(&self, request: wire::DeliveredRequest) -> BoxFuture<'_, wire::DeliveredResponse>;
+
+    /// Reads the descriptor of a queue; this node should lead the metadata.
+    fn describe(&self, request: wire::DescribeRequest) -> BoxFuture<'_, wire::DescribeResponse>;
 }
 
 /// A request to another node that was not answered. It may have had its effect.
@@ -109,6 +119,36 @@ impl Peers {
         limit: Duration,
     ) -> Result<wire::BarrierResponse, PeerError> {
         within(node, limit, self.node_client(node)?.barrier(request)).await
+    }
+
+    /// Asks `node` what it leads and what changed in the metadata.
+    pub async fn watch(
+        &self,
+        node: u64,
+        request: wire::WatchRequest,
+        limit: Duration,
+    ) -> Result<wire::WatchResponse, PeerError> {
+        within(node, limit, self.node_client(node)?.watch(request)).await
+    }
+
+    /// Waits at `node` until a descriptor has reached its partitions.
+    pub async fn delivered(
+        &self,
+        node: u64,
+        request: wire::DeliveredRequest,
+        limit: Duration,
+    ) -> Result<wire::DeliveredResponse, PeerError> {
+        within(node, limit, self.node_client(node)?.delivered(request)).await
+    }
+
+    /// Asks `node` for a descriptor.
+    pub async fn describe(
+        &self,
+        node: u64,
+        request: wire::DescribeRequest,
+        limit: Duration,
+    ) -> Result<wire::DescribeResponse, PeerError> {
+        within(node, limit, self.node_client(node)?.describe(request)).await
     }
 }
 
@@ -192,6 +232,33 @@ impl NodeRpc for NodeService {
     ) -> Result<Response<wire::BarrierResponse>, Status> {
         Ok(Response::new(
             self.calls()?.barrier(request.into_inner()).await,
+        ))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<wire::WatchRequest>,
+    ) -> Result<Response<wire::WatchResponse>, Status> {
+        Ok(Response::new(
+            self.calls()?.watch(request.into_inner()).await,
+        ))
+    }
+
+    async fn delivered(
+        &self,
+        request: Request<wire::DeliveredRequest>,
+    ) -> Result<Response<wire::DeliveredResponse>, Status> {
+        Ok(Response::new(
+            self.calls()?.delivered(request.into_inner()).await,
+        ))
+    }
+
+    async fn describe(
+        &self,
+        request: Request<wire::DescribeRequest>,
+    ) -> Result<Response<wire::DescribeResponse>, Status> {
+        Ok(Response::new(
+            self.calls()?.describe(request.into_inner()).await,
         ))
     }
 }
