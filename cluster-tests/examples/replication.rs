@@ -220,6 +220,24 @@ impl NodeCalls for NoCalls {
     ) -> BoxFuture<'_, hikyaku_proto::node::BarrierResponse> {
         Box::pin(async { Default::default() })
     }
+    fn watch(
+        &self,
+        _request: hikyaku_proto::node::WatchRequest,
+    ) -> BoxFuture<'_, hikyaku_proto::node::WatchResponse> {
+        Box::pin(async { Default::default() })
+    }
+    fn delivered(
+        &self,
+        _request: hikyaku_proto::node::DeliveredRequest,
+    ) -> BoxFuture<'_, hikyaku_proto::node::DeliveredResponse> {
+        Box::pin(async { Default::default() })
+    }
+    fn describe(
+        &self,
+        _request: hikyaku_proto::node::DescribeRequest,
+    ) -> BoxFuture<'_, hikyaku_proto::node::DescribeResponse> {
+        Box::pin(async { Default::default() })
+    }
 }
 
 /// Counts entries, keeps none.

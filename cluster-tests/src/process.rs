@@ -116,6 +116,30 @@ impl Server {
         addresses.iter().map(of).collect()
     }
 
+    /// A router of the cluster that `servers` found, started once they are there.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub async fn start_router(servers: &[Self]) -> anyhow::Result<Self> {
+        let peers = servers.first().context("a router needs a cluster")?;
+        let peers = peers
+            .arguments
+            .iter()
+            .skip_while(|it| *it != "--cluster-peers");
+        let arguments = [
+            "server",
+            "--auth-accept-any-credentials",
+            "true",
+            "--roles",
+            "router",
+        ];
+        let mut arguments = arguments.map(str::to_owned).to_vec();
+        arguments.extend(peers.take(2).cloned());
+        let mut router = Self::new(arguments)?;
+        router.restart().await?;
+        Ok(router)
+    }
+
     fn new(arguments: Vec<String>) -> anyhow::Result<Self> {
         Ok(Self {
             folder: tempfile::tempdir()?,

@@ -149,7 +149,8 @@ impl Machine {
         let settled = Arc::new(Settled);
         raft.serve(address(self.number), settled).await?;
         let parts = NodeParts {
-            raft,
+            peers: raft.peers().clone(),
+            replicas: Some(raft),
             clock,
             entropy: Arc::new(SystemEntropy),
             catalogue: Arc::new(MemoryCopy::default()),

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use hikyaku_cluster_tests::client::{Connection, Outgoing, Wanted};
-use hikyaku_cluster_tests::process::Server;
+use hikyaku_cluster_tests::process::{Server, connect};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -59,19 +60,40 @@ async fn take(
     Ok(messages.len())
 }
 
-/// Each node dies once while two clients use the other two: no call fails, nothing is lost, nothing
-/// comes twice, and every message group keeps its order.
+/// Each node dies once while two clients use the other two.
 #[tokio::test]
 async fn no_call_fails_while_each_node_is_killed_in_turn() -> anyhow::Result<()> {
     let mut servers = Server::start_cluster(3).await?;
+    through_deaths(&mut servers, |servers, victim| {
+        let others = [(victim + 1) % 3, (victim + 2) % 3];
+        others.map(|other| servers[other].address())
+    })
+    .await
+}
+
+/// Each node dies once behind a router, which both clients use.
+#[tokio::test]
+async fn no_call_to_a_router_fails_while_each_node_is_killed_in_turn() -> anyhow::Result<()> {
+    let mut servers = Server::start_cluster(3).await?;
+    let router = Server::start_router(&servers).await?;
+    through_deaths(&mut servers, |_, _| [router.address(); 2]).await
+}
+
+/// Kills each node in turn while a sender and a receiver go through the doors they are given: no call
+/// fails, nothing is lost, nothing comes twice, and every message group keeps its order.
+async fn through_deaths(
+    servers: &mut [Server],
+    doors: impl Fn(&[Server], usize) -> [SocketAddr; 2],
+) -> anyhow::Result<()> {
     let attributes = [("FifoQueue", "true"), ("VisibilityTimeout", "60")];
     let mut first = servers[0].connect().await?;
     let queue_url = first.create_queue("orders.fifo", &attributes).await?;
     let mut taken = BTreeMap::new();
     let mut sent = 0;
     for victim in 0..servers.len() {
-        let mut sender = servers[(victim + 1) % 3].connect().await?;
-        let mut receiver = servers[(victim + 2) % 3].connect().await?;
+        let [sender, receiver] = doors(servers, victim);
+        let mut sender = connect(sender).await?;
+        let mut receiver = connect(receiver).await?;
         for step in 0..MESSAGES {
             if step == KILL_AFTER {
                 servers[victim].kill()?;

@@ -5,12 +5,14 @@
 //! rules between values.
 
 mod auth;
+mod cluster;
 mod keys;
 mod load;
 mod value;
 
 pub(crate) use auth::check_secret;
 pub use auth::{AuthConfig, ConfiguredKey, SECRET_MIN_BYTES, Secret};
+pub use cluster::{ClusterConfig, Roles};
 pub use keys::{KEYS, Key};
 pub use load::{ConfigError, Loaded, Origin, Preset};
 pub use value::{LogFilter, LogFormat, PeerAddress};
@@ -34,6 +36,8 @@ pub struct Config {
     pub region: String,
     /// Where everything the node keeps is.
     pub data_dir: PathBuf,
+    /// What the node does.
+    pub roles: Roles,
     /// This node's place in the cluster.
     pub cluster: ClusterConfig,
     /// Who may ask for anything.
@@ -48,35 +52,6 @@ pub struct Config {
     pub storage: LogConfig,
     /// What is logged, and how.
     pub log: LogOutput,
-}
-
-/// This node's place in the cluster. Without peers it is a cluster of its own.
-#[derive(Clone, Debug)]
-pub struct ClusterConfig {
-    /// Partitions that a new cluster is founded with; ignored once there is one.
-    pub partitions: u32,
-    /// Whether standard queues get more partitions when their load asks for it. `false`: a queue has
-    /// those of its creation, or as many as its owner says.
-    pub grow_queues: bool,
-    /// Where other nodes connect.
-    pub peer_listen: Option<SocketAddr>,
-    /// Where other nodes reach this one; without it, at `peer_listen`.
-    pub advertise: Option<PeerAddress>,
-    /// The nodes that found the cluster, the same list on all of them. Means nothing once there is a
-    /// cluster.
-    pub peers: Vec<PeerAddress>,
-}
-
-impl ClusterConfig {
-    /// This node's address, as the list of peers has it; `None` when nobody can reach it.
-    #[must_use]
-    pub fn address(&self) -> Option<PeerAddress> {
-        let listen = || {
-            self.peer_listen
-                .map(|listen| PeerAddress(listen.to_string()))
-        };
-        self.advertise.clone().or_else(listen)
-    }
 }
 
 /// Whether clients speak TLS: with a certificate and its key they all do, without them none does.
@@ -130,9 +105,6 @@ pub struct LogOutput {
     pub level: LogFilter,
 }
 
-/// Partitions a cluster may have; more has not been tested.
-const PARTITIONS_MAX: u32 = 256;
-
 /// The largest message, which a request must have room for.
 const MESSAGE_BYTES: usize = 1 << 20;
 
@@ -155,6 +127,7 @@ impl Default for Config {
             public_url: None,
             region: "us-east-1".to_owned(),
             data_dir: PathBuf::from("/var/lib/hikyaku"),
+            roles: Roles { storage: true },
             cluster: ClusterConfig::default(),
             auth: AuthConfig::default(),
             tls: TlsConfig::default(),
@@ -162,18 +135,6 @@ impl Default for Config {
             raft: RaftConfig::default(),
             storage: LogConfig::default(),
             log: LogOutput::default(),
-        }
-    }
-}
-
-impl Default for ClusterConfig {
-    fn default() -> Self {
-        Self {
-            partitions: 32,
-            grow_queues: true,
-            peer_listen: None,
-            advertise: None,
-            peers: Vec::new(),
         }
     }
 }
@@ -268,65 +229,6 @@ impl Config {
         self.check_limits()?;
         self.check_raft()?;
         self.check_storage()
-    }
-
-    fn check_cluster(&self) -> Result<(), Disagreement> {
-        use Counterpart::{Key, Limit, Nothing};
-        let cluster = &self.cluster;
-        let partitions = "cluster.partitions";
-        let peers = "cluster.peers";
-        holds(
-            cluster.partitions > 0,
-            partitions,
-            "must be at least",
-            Limit(1),
-        )?;
-        let few = cluster.partitions <= PARTITIONS_MAX;
-        holds(
-            few,
-            partitions,
-            "must be at most",
-            Limit(PARTITIONS_MAX.into()),
-        )?;
-
-        let elsewhere = cluster.peer_listen != Some(self.listen) || self.listen.port() == 0;
-        holds(
-            elsewhere,
-            "cluster.peer_listen",
-            "must differ from",
-            Key("listen"),
-        )?;
-        if cluster.peers.is_empty() {
-            return Ok(());
-        }
-        let addresses: BTreeSet<&PeerAddress> = cluster.peers.iter().collect();
-        let rule = "must name each node once";
-        holds(addresses.len() == cluster.peers.len(), peers, rule, Nothing)?;
-        let reachable = cluster.peers.len() == 1 || cluster.peer_listen.is_some();
-        holds(
-            reachable,
-            peers,
-            "can only connect if there is",
-            Key("cluster.peer_listen"),
-        )?;
-        // What nodes say to each other is not encrypted yet, so it must not leave the machine.
-        let private = cluster
-            .peer_listen
-            .is_none_or(|listen| listen.ip().is_loopback());
-        let rule = "must be a loopback address: nodes do not encrypt what they say to each other";
-        holds(
-            private || cluster.peers.len() == 1,
-            "cluster.peer_listen",
-            rule,
-            Nothing,
-        )?;
-        let address = cluster.address();
-        holds(
-            address.is_some_and(|address| addresses.contains(&address)),
-            peers,
-            "must list this node, which is",
-            Key("cluster.advertise"),
-        )
     }
 
     fn check_auth(&self) -> Result<(), Disagreement> {

@@ -13,8 +13,8 @@ use crate::storage_metrics;
 use crate::tcp::Tcp;
 use crate::tls::{Certificate, PairFiles, TlsError};
 use hikyaku_cluster::{
-    Clock, Entropy, Founded, Founding, FoundingSettings, HostLimits, Node, NodeParts, NodeSettings,
-    StartError, SystemClock, SystemEntropy, ToldClock,
+    Clock, Entropy, Founded, Founding, FoundingSettings, HostLimits, MemoryCopy, Node, NodeParts,
+    NodeSettings, StartError, SystemClock, SystemEntropy, ToldClock, find_cluster,
 };
 use hikyaku_gateway::{Access, Gateway, GatewayConfig, GatewayLimits, TcpFront, listen_tcp};
 use hikyaku_raft::{FoundingPeers, Identity, OpenGroupError, Peers, RaftNode};
@@ -96,6 +96,64 @@ pub async fn run(
     let front = listen_tcp(address)
         .await
         .map_err(|source| RunError::Listen { address, source })?;
+    let front = Front {
+        port: front,
+        access,
+        tls,
+    };
+    if config.roles.storage {
+        run_storage(config, front, clock, shutdown).await
+    } else {
+        run_router(config, front, clock, shutdown).await
+    }
+}
+
+/// A node without a volume. It is another one at every start: nothing remembers it.
+async fn run_router(
+    config: Config,
+    front: Front,
+    clock: Arc<dyn Clock>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), RunError> {
+    let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
+    let id = entropy.draw_nonzero_u64();
+    let known: Vec<String> = config
+        .cluster
+        .peers
+        .iter()
+        .map(|peer| peer.0.clone())
+        .collect();
+    let founding_peers = FoundingPeers::new(Arc::new(Tcp));
+    let mut shutdown = Box::pin(shutdown);
+    let cluster = tokio::select! {
+        cluster = find_cluster(&founding_peers, &known) => cluster,
+        () = &mut shutdown => return Ok(()),
+    };
+    let identity = Identity::new(id);
+    let first = identity.belongs_to(cluster.cluster_id);
+    first.expect("a new identity belongs to no cluster");
+    let founders = cluster.founders.iter().cloned();
+    let peers = Peers::new(Arc::new(Tcp), identity, founders);
+    let parts = NodeParts {
+        peers,
+        replicas: None,
+        clock,
+        entropy,
+        catalogue: Arc::new(MemoryCopy::default()),
+    };
+    let node = Node::start(node_settings(&config, id, cluster, false), parts).await?;
+    serve_clients(&config, front, &node, None, shutdown).await;
+    node.stop().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn run_storage(
+    config: Config,
+    front: Front,
+    clock: Arc<dyn Clock>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), RunError> {
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let disk = open_volume(&config.data_dir)?;
     let id = identity::of_volume(&*disk, &*entropy)?;
@@ -128,21 +186,15 @@ pub async fn run(
     }
     let settings = node_settings(&config, id, cluster, founding.founds_groups());
     let parts = NodeParts {
-        raft: Arc::new(raft),
+        peers: raft.peers().clone(),
+        replicas: Some(Arc::new(raft)),
         clock,
         entropy,
         catalogue: Arc::new(SledCopy::new(catalogue)),
     };
     let node = Node::start(settings, parts).await?;
     founding.groups_founded().map_err(RunError::Membership)?;
-    let address = front.local_addr().unwrap_or(address);
-    tracing::info!(node = format_args!("{id:x}"), %address, "serving");
-    let front = Front {
-        port: front,
-        access,
-        tls,
-    };
-    serve_clients(&config, front, &node, &log, shutdown).await;
+    serve_clients(&config, front, &node, Some(&log), shutdown).await;
     node.stop().await;
     log.close().await;
     tracing::info!("stopped");
@@ -224,16 +276,18 @@ async fn serve_clients(
     config: &Config,
     front: Front,
     node: &Arc<Node>,
-    log: &Log,
+    log: Option<&Log>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) {
     let stop = watch::Sender::new(false);
     let stopping = stop.subscribe();
-    let log = log.clone();
-    let gateway = Gateway::new(Arc::clone(node), gateway_config(config), front.access);
-    let mut gateway = gateway.with_metrics(Arc::new(move |page| {
-        storage_metrics::write(&log.stats(), page)
-    }));
+    let address = front.port.local_addr().unwrap_or(config.listen);
+    tracing::info!(node = format_args!("{:x}", node.id()), %address, "serving");
+    let mut gateway = Gateway::new(Arc::clone(node), gateway_config(config), front.access);
+    if let Some(log) = log.cloned() {
+        let write = move |page: &mut String| storage_metrics::write(&log.stats(), page);
+        gateway = gateway.with_metrics(Arc::new(write));
+    }
     let mut certificate = None;
     if let Some(tls) = front.tls {
         let metrics = tls.certificate.metrics();

@@ -121,7 +121,8 @@ impl Front {
             grow_spreads: true,
         };
         let parts = NodeParts {
-            raft: Arc::new(raft),
+            peers: raft.peers().clone(),
+            replicas: Some(Arc::new(raft)),
             clock: setup.clock,
             entropy: Arc::new(SystemEntropy),
             catalogue: Arc::new(MemoryCopy::default()),

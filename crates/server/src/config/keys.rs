@@ -50,6 +50,11 @@ pub const KEYS: &[Key] = &[
         "The directory of everything the node keeps"
     ),
     key!(
+        "roles",
+        roles,
+        "storage,router: keeps replicas and takes requests; router: takes requests alone"
+    ),
+    key!(
         "cluster.partitions",
         cluster.partitions,
         "Partitions a new cluster is founded with"
@@ -72,7 +77,7 @@ pub const KEYS: &[Key] = &[
     key!(
         "cluster.peers",
         cluster.peers,
-        "The nodes that found the cluster, this one too, HOST:PORT,...; empty: this node alone"
+        "The nodes that found the cluster, this one too if it has storage, HOST:PORT,...; empty: this node alone"
     ),
     key!(
         "auth.accept_any_credentials",

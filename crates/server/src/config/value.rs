@@ -1,5 +1,6 @@
 //! Values as texts: the one form in which a file, the environment and flags agree.
 
+use super::Roles;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -201,6 +202,24 @@ impl Value for LogFilter {
         let modules = self.modules.iter();
         let modules = modules.map(|(module, level)| format!(",{module}={}", level.show()));
         self.default.show() + &modules.collect::<String>()
+    }
+}
+
+impl Value for Roles {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut roles: Vec<&str> = text.split(',').map(str::trim).collect();
+        roles.sort_unstable();
+        match *roles {
+            ["router", "storage"] => Ok(Self { storage: true }),
+            ["router"] => Ok(Self { storage: false }),
+            // A node that takes no requests would be one more thing to run and to explain.
+            _ => Err("expected storage,router or router".to_owned()),
+        }
+    }
+
+    fn show(&self) -> String {
+        let storage = if self.storage { "storage," } else { "" };
+        format!("{storage}router")
     }
 }
 
