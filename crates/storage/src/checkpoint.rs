@@ -240,7 +240,7 @@ pub(crate) fn read_names(disk: &dyn Disk, group: GroupId, id: LogId) -> io::Resu
     Ok(names.map(|(leaders, live)| Names { leaders, live }))
 }
 
-/// Removes a group's directory with all its files.
+/// Removes a group's directory with all its files, durably.
 pub(crate) fn remove_group(disk: &dyn Disk, group: GroupId) -> io::Result<()> {
     let dir = group_dir(group);
     // Reclaim may remove an obsolete checkpoint at the same time.
@@ -251,6 +251,8 @@ pub(crate) fn remove_group(disk: &dyn Disk, group: GroupId) -> io::Result<()> {
     for name in disk.list(&dir)? {
         gone(disk.remove(&format!("{dir}/{name}")))?;
     }
+    // The directory may be made again: none of the names may come back with it.
+    gone(disk.sync_dir(&dir))?;
     gone(disk.remove_dir(&dir))?;
     disk.sync_dir(CHECKPOINT_DIR)
 }

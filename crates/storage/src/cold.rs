@@ -31,12 +31,15 @@ pub(crate) struct ColdWriter {
 }
 
 impl ColdWriter {
-    /// Starts a segment. `None` means that the disk is full.
-    pub(crate) fn start(files: &Files, replaces: Vec<u64>) -> io::Result<Option<ColdWriter>> {
+    /// Starts a segment of this life. `None` means that the disk is full.
+    pub(crate) fn start(
+        files: &Files,
+        tag: Tag,
+        replaces: Vec<u64>,
+    ) -> io::Result<Option<ColdWriter>> {
         let Some(spare) = files.take(Claim::Compactor)? else {
             return Ok(None);
         };
-        let tag = files.mint();
         let mut round = RoundBuilder::new(tag, FIRST_ROUND);
         let head = encode_replaces(&replaces);
         round.push(&Record::marker(

@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::live::LiveSet;
 use crate::markers::leader_at;
 use crate::reader::read_entry_at;
+use crate::record::Tag;
 use crate::section::{BodyAt, EntryAt};
 use crate::segment::{Heat, Segment};
 use crate::types::{GroupId, LeaderId, LogId};
@@ -109,9 +110,11 @@ impl Survivor {
 }
 
 /// Copies the survivors of the victims. Returns the cold segment, if anything survived, and the
-/// victims that it replaces: fewer than given if not all fit.
+/// victims that it replaces: fewer than given if not all fit. The tag is of the moment of which the
+/// victims are: it tells what they hold from what a replica wrote that was opened since.
 pub(crate) fn compact(
     engine: &Engine,
+    tag: Tag,
     victims: Vec<Arc<Segment>>,
     policies: &BTreeMap<GroupId, Policy>,
     pace: &dyn Fn(u64),
@@ -146,7 +149,7 @@ pub(crate) fn compact(
     // Whole entries first, so that single bodies of the same entry are seen to be there already.
     survivors.sort_by_key(|s| (s.group, s.at.id.index, s.at.id.leader, s.bodies.is_some()));
     let epochs = replaced.iter().map(|segment| segment.epoch()).collect();
-    let Some(mut cold) = ColdWriter::start(&engine.files, epochs)? else {
+    let Some(mut cold) = ColdWriter::start(&engine.files, tag, epochs)? else {
         return Err(CompactError::Full);
     };
     match copy_all(&mut cold, &survivors, pace) {

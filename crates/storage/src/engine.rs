@@ -11,6 +11,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::files::Files;
 use crate::footer::Sections;
 use crate::markers::Markers;
+use crate::owner::Owner;
 use crate::reclaim::Reclaimer;
 use crate::record::Tag;
 use crate::segment::{SectionCache, Segment};
@@ -32,6 +33,8 @@ pub(crate) enum Change {
     Vote(Bytes),
     Truncate(Option<LogId>),
     Purge(LogId),
+    /// The group is this replica's.
+    Own(Owner),
     /// The group is dropped; its checkpoint files follow.
     Forget,
     /// The files of a dropped group are gone: nothing has to remember it any longer.
@@ -109,6 +112,8 @@ pub(crate) struct Draining {
 /// What readers see.
 pub(crate) struct State {
     pub(crate) groups: BTreeMap<GroupId, Group>,
+    /// How many replicas of a group were dropped since the log was opened, if any were.
+    pub(crate) lives: BTreeMap<GroupId, u64>,
     pub(crate) sealed: BTreeMap<u64, Arc<Segment>>,
     pub(crate) active: Active,
     pub(crate) cache: TailCache,
@@ -213,9 +218,27 @@ impl Engine {
         drop(unanswered);
     }
 
-    /// Changes what the group reads back and queues the change for the writer.
-    pub(crate) fn submit(&self, group: GroupId, change: Change, done: Option<Done>) {
-        let mut state = self.state();
+    /// Changes what the group reads back and queues the change for the writer. Refused when the
+    /// replica was dropped whose handle this comes from.
+    pub(crate) fn submit(&self, group: GroupId, life: u64, change: Change, done: Option<Done>) {
+        let state = self.state();
+        if state.life(group) == life {
+            self.enqueue(state, group, change, done);
+            return;
+        }
+        drop(state);
+        if let Some(done) = done {
+            done(Err(dropped_error()));
+        }
+    }
+
+    pub(crate) fn enqueue(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        group: GroupId,
+        change: Change,
+        done: Option<Done>,
+    ) {
         let mut queue = self.queue();
         if queue.closed {
             drop((queue, state));
@@ -229,6 +252,9 @@ impl Engine {
             return;
         }
         state.submitted(group, &change);
+        if matches!(change, Change::Forget) {
+            queue.committed.remove(&group);
+        }
         let sequence = state.cache.next_sequence();
         queue.pending.push_back(Pending {
             group,
@@ -241,24 +267,33 @@ impl Engine {
     }
 
     /// Remembers the committed mark; the next round writes it.
-    pub(crate) fn submit_committed(&self, group: GroupId, committed: Option<LogId>) {
+    pub(crate) fn submit_committed(&self, group: GroupId, life: u64, committed: Option<LogId>) {
         let mut state = self.state();
+        if state.life(group) != life {
+            return;
+        }
         let markers = &mut state.groups.entry(group).or_default().markers;
         markers.commit(committed);
         self.queue().committed.insert(group, markers.committed);
     }
 
     /// Submits and blocks until the change is durable.
-    pub(crate) fn submit_and_wait(&self, group: GroupId, change: Change) -> io::Result<()> {
+    pub(crate) fn submit_and_wait(
+        &self,
+        group: GroupId,
+        life: u64,
+        change: Change,
+    ) -> io::Result<()> {
+        self.and_wait(|done| self.submit(group, life, change, Some(done)))
+    }
+
+    /// Blocks until what `submit` hands over is durable.
+    pub(crate) fn and_wait(&self, submit: impl FnOnce(Done)) -> io::Result<()> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.submit(
-            group,
-            change,
-            Some(Box::new(move |outcome| {
-                // The receiver waits below; it can only be gone if that thread is.
-                let _ = sender.send(outcome);
-            })),
-        );
+        submit(Box::new(move |outcome| {
+            // The receiver waits below; it can only be gone if that thread is.
+            let _ = sender.send(outcome);
+        }));
         if self.work == Work::Task {
             self.drive_inline();
         }
@@ -332,8 +367,12 @@ pub(crate) fn dead_error() -> io::Error {
     io::Error::other("the log stopped after a disk failure")
 }
 
+/// What a handle of a replica that was dropped hears.
+pub(crate) fn dropped_error() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "the replica was dropped")
+}
+
 impl State {
-    /// Applies a submitted change to what the group reads back.
     /// An entry that this leader wrote, if it is in memory.
     pub(crate) fn in_memory(&self, group: GroupId, id: LogId) -> Option<&Entry> {
         let tail = self.cache.get_by(group, id.index, id.leader);
@@ -344,6 +383,7 @@ impl State {
         })
     }
 
+    /// Applies a submitted change to what the group reads back.
     fn submitted(&mut self, id: GroupId, change: &Change) {
         let group = self.groups.entry(id).or_default();
         match change {
@@ -359,17 +399,21 @@ impl State {
                 self.cache.truncate(id, group.markers.next_index());
             }
             Change::Purge(upto) => group.markers.purge(*upto),
+            Change::Own(owner) => {
+                group.markers.owner = Some(*owner);
+                self.disown(id);
+            }
             Change::Forget => {
-                // Pins still hold files; they let go on their own.
-                group.markers = Markers::default();
-                group.durable_purged = None;
-                group.kept.clear();
+                // Whoever still pins or installs is of a life that is over.
+                *group = Group::default();
+                *self.lives.entry(id).or_default() += 1;
                 self.cache.forget(id);
                 self.ahead.forget(id);
+                self.obsolete.retain(|(group, _)| *group != id);
             }
             Change::Barrier => {}
             Change::Forgotten => {
-                if group.pins.is_empty() && group.markers == Markers::default() {
+                if group.markers == Markers::default() {
                     self.groups.remove(&id);
                 }
             }

@@ -39,6 +39,25 @@ pub enum OpenError {
     },
 }
 
+/// A group that cannot be opened for a replica.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// The group's records here are another replica's. They are its promises and not a newcomer's:
+    /// that replica has to be dropped first.
+    #[error("group {group} is replica {here:x} here, not {asked:x}")]
+    OtherReplica {
+        /// The group.
+        group: GroupId,
+        /// The replica whose records these are.
+        here: u64,
+        /// The replica that was asked for.
+        asked: u64,
+    },
+    /// The disk failed, or the log is closed.
+    #[error("cannot open a group for a replica: {0}")]
+    Io(#[from] io::Error),
+}
+
 /// A read that cannot be answered from this node's disk.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {

@@ -6,8 +6,9 @@
 
 use crate::cold::ColdWriter;
 use crate::disk::is_full;
-use crate::engine::{Change, Engine};
+use crate::engine::{Change, Engine, dropped_error};
 use crate::error::CheckpointError;
+use crate::record::Tag;
 use crate::types::{Checkpoint, GroupId, LogId};
 use bytes::Bytes;
 use std::io;
@@ -17,17 +18,24 @@ use std::sync::Arc;
 pub struct Install {
     engine: Arc<Engine>,
     group: GroupId,
+    life: u64,
     cold: Option<ColdWriter>,
     /// Bodies of one entry, written together.
     entry: Option<(LogId, Vec<(u32, Bytes)>)>,
 }
 
 impl Install {
-    pub(crate) fn new(engine: Arc<Engine>, group: GroupId) -> Install {
-        engine.state().groups.entry(group).or_default().installs += 1;
+    pub(crate) fn new(engine: Arc<Engine>, group: GroupId, life: u64) -> Install {
+        let mut state = engine.state();
+        // What is installed for a replica that was dropped is refused when it is added.
+        if state.life(group) == life {
+            state.groups.entry(group).or_default().installs += 1;
+        }
+        drop(state);
         Install {
             engine,
             group,
+            life,
             cold: None,
             entry: None,
         }
@@ -63,7 +71,8 @@ impl Install {
             Some(cold) => cold,
             None => {
                 let full = || io::Error::new(io::ErrorKind::StorageFull, "no segment for bodies");
-                let started = ColdWriter::start(&self.engine.files, Vec::new())?;
+                let tag = self.mint()?;
+                let started = ColdWriter::start(&self.engine.files, tag, Vec::new())?;
                 self.cold.insert(started.ok_or_else(full)?)
             }
         };
@@ -75,16 +84,23 @@ impl Install {
         Ok(())
     }
 
+    /// A tag that tells the bodies of this replica from those of one that comes after it.
+    fn mint(&self) -> io::Result<Tag> {
+        let state = self.engine.state();
+        if state.life(self.group) == self.life {
+            Ok(self.engine.files.mint())
+        } else {
+            Err(dropped_error())
+        }
+    }
+
     fn finish_segment(&mut self) -> Result<(), CheckpointError> {
         let Some(cold) = self.cold.take() else {
             return Ok(());
         };
         let finished = cold.finish(&self.engine.files);
         let segment = self.check(finished)?;
-        self.engine
-            .state()
-            .sealed
-            .insert(segment.epoch(), Arc::new(segment));
+        self.engine.state().seal(segment);
         Ok(())
     }
 
@@ -112,12 +128,10 @@ impl Install {
             let agrees = markers.leader_of(checkpoint.id.index) == Some(checkpoint.id.leader);
             if agrees { markers.last } else { markers.purged }
         };
-        self.engine
-            .submit_and_wait(self.group, Change::Truncate(last_kept))?;
-        self.engine
-            .write_checkpoint(self.group, &checkpoint, true)?;
-        self.engine
-            .submit_and_wait(self.group, Change::Purge(checkpoint.id))?;
+        let (engine, group, life) = (&self.engine, self.group, self.life);
+        engine.submit_and_wait(group, life, Change::Truncate(last_kept))?;
+        engine.write_checkpoint(group, life, &checkpoint, true)?;
+        engine.submit_and_wait(group, life, Change::Purge(checkpoint.id))?;
         Ok(())
     }
 }
@@ -132,9 +146,13 @@ impl Drop for Install {
         if let Some(cold) = self.cold.take() {
             cold.abandon(&self.engine.files);
         }
-        if let Some(group) = self.engine.state().groups.get_mut(&self.group) {
+        let mut state = self.engine.state();
+        let current = state.life(self.group) == self.life;
+        let group = state.groups.get_mut(&self.group).filter(|_| current);
+        if let Some(group) = group {
             group.installs = group.installs.saturating_sub(1);
         }
+        drop(state);
         self.engine.reclaim_signal.raise();
     }
 }

@@ -4,7 +4,7 @@ use crate::config::LogConfig;
 use crate::disk::Disk;
 use crate::driver::Drivers;
 use crate::engine::{Change, Engine, lock};
-use crate::error::{CheckpointError, OpenError, ReadError};
+use crate::error::{CheckpointError, ClaimError, OpenError, ReadError};
 use crate::install::Install;
 use crate::pin::SnapshotPin;
 use crate::record::{RECORD_HEADER, TABLE_LINE};
@@ -12,6 +12,7 @@ use crate::recovery::{Recovered, recover};
 use crate::stats::LogStats;
 use crate::types::{Checkpoint, Done, Entry, GroupId, GroupState, LogId, Work};
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,12 +44,37 @@ impl Log {
         Ok(Log { drivers, engine })
     }
 
-    /// A handle to one group's log, which is empty when the group is new.
+    /// A handle to one group's log, which is empty when the group is new. It is a handle to what the
+    /// group is now: once that was forgotten, the handle writes nothing any longer.
     pub fn group(&self, id: GroupId) -> GroupLog {
+        let life = self.engine.state().life(id);
+        self.handle(id, life)
+    }
+
+    /// A handle to one group's log for the replica that its records on this disk belong to. The first
+    /// replica that asks becomes the owner of an empty group, and of one on a volume that is older
+    /// than this question; that is durable on return. Any other is refused until the owner was
+    /// dropped with `GroupLog::forget`. Blocks.
+    pub fn open_replica(&self, id: GroupId, replica: u64) -> Result<GroupLog, ClaimError> {
+        let life = self.engine.claim(id, replica)?;
+        Ok(self.handle(id, life))
+    }
+
+    fn handle(&self, id: GroupId, life: u64) -> GroupLog {
         GroupLog {
             log: self.clone(),
             id,
+            life,
         }
+    }
+
+    /// The groups that the log knows, with the replica that each one's records belong to; `None` if
+    /// nobody has asked yet.
+    pub fn replicas(&self) -> BTreeMap<GroupId, Option<u64>> {
+        let state = self.engine.state();
+        let owner = |group: &crate::engine::Group| group.markers.owner.map(|owner| owner.replica);
+        let groups = state.groups.iter();
+        groups.map(|(id, group)| (*id, owner(group))).collect()
     }
 
     /// The groups that the log knows, in order.
@@ -88,6 +114,7 @@ impl Log {
 pub struct GroupLog {
     log: Log,
     id: GroupId,
+    life: u64,
 }
 
 impl GroupLog {
@@ -98,6 +125,10 @@ impl GroupLog {
 
     fn engine(&self) -> &Engine {
         &self.log.engine
+    }
+
+    fn submit(&self, change: Change, done: Option<Done>) {
+        self.engine().submit(self.id, self.life, change, done);
     }
 
     /// Appends entries, which must follow the last one without a gap. An entry larger than
@@ -120,33 +151,30 @@ impl GroupLog {
         let mut parts = split(entries, config.max_round_bytes);
         let last = parts.pop().unwrap_or_default();
         for part in parts {
-            self.engine().submit(self.id, Change::Append(part), None);
+            self.submit(Change::Append(part), None);
         }
-        self.engine()
-            .submit(self.id, Change::Append(last), Some(done));
+        self.submit(Change::Append(last), Some(done));
     }
 
     /// Saves the vote.
     pub fn save_vote(&self, vote: Bytes, done: Done) {
-        self.engine()
-            .submit(self.id, Change::Vote(vote), Some(done));
+        self.submit(Change::Vote(vote), Some(done));
     }
 
     /// Voids the entries after `last_kept`. What is purged stays purged.
     pub fn truncate_after(&self, last_kept: Option<LogId>, done: Done) {
-        self.engine()
-            .submit(self.id, Change::Truncate(last_kept), Some(done));
+        self.submit(Change::Truncate(last_kept), Some(done));
     }
 
     /// Purges the entries up to `upto`. Never past the first of `checkpoint_ids`.
     pub fn purge(&self, upto: LogId, done: Done) {
-        self.engine()
-            .submit(self.id, Change::Purge(upto), Some(done));
+        self.submit(Change::Purge(upto), Some(done));
     }
 
     /// Remembers the committed mark. It is written with the next round and not waited for.
     pub fn save_committed(&self, committed: Option<LogId>) {
-        self.engine().submit_committed(self.id, committed);
+        self.engine()
+            .submit_committed(self.id, self.life, committed);
     }
 
     /// What the log remembers of the group, submitted operations included.
@@ -192,8 +220,9 @@ impl GroupLog {
     ///
     /// The log is made durable first, so that a checkpoint never names a body that is not.
     pub fn write_checkpoint(&self, checkpoint: Checkpoint) -> Result<(), CheckpointError> {
-        self.engine().submit_and_wait(self.id, Change::Barrier)?;
-        self.engine().write_checkpoint(self.id, &checkpoint, false)
+        let engine = self.engine();
+        engine.submit_and_wait(self.id, self.life, Change::Barrier)?;
+        engine.write_checkpoint(self.id, self.life, &checkpoint, false)
     }
 
     /// Reads the newest checkpoint that is whole. Blocks.
@@ -213,20 +242,22 @@ impl GroupLog {
 
     /// Holds the newest checkpoint, its live bodies and the log after it, for a snapshot. Blocks.
     pub fn pin(&self) -> Result<SnapshotPin, CheckpointError> {
-        SnapshotPin::new(self.log.engine.clone(), self.id)
+        SnapshotPin::new(self.log.engine.clone(), self.id, self.life)
     }
 
     /// Begins to install a snapshot that another replica sends.
     pub fn begin_install(&self) -> Install {
-        Install::new(self.log.engine.clone(), self.id)
+        Install::new(self.log.engine.clone(), self.id, self.life)
     }
 
-    /// Drops the group: its records, its markers and its checkpoints. Blocks.
-    pub fn forget(&self) {
-        if let Err(error) = self.engine().forget(self.id) {
-            // The drop is on record; the next start removes what is left.
-            tracing::error!(group = %self.id, %error, "cannot remove the files of a dropped group");
-        }
+    /// Drops the replica: its records, its markers and its checkpoints. On return that is durable, and
+    /// the group may be opened again, empty, as another replica; all handles to this one, and what
+    /// was made from them, write nothing any longer. Blocks.
+    ///
+    /// After an error that is not `NotFound` (a handle to what was dropped before), the replica is
+    /// either whole or gone, which the next start of the log decides.
+    pub fn forget(&self) -> io::Result<()> {
+        self.engine().forget(self.id, self.life)
     }
 }
 

@@ -8,9 +8,11 @@
 //! one right copy of an entry wherever copies lie, and stale ones need not be erased.
 
 use crate::codec::{Reader, put_u64, put_varint};
+use crate::owner::Owner;
 use crate::record::{Kind, RecordView};
-use crate::types::{GroupState, LeaderId, LogId};
+use crate::types::{GroupId, GroupState, LeaderId, LogId};
 use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A group's markers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,9 +23,12 @@ pub(crate) struct Markers {
     pub(crate) last: Option<LogId>,
     /// (first index, leader) of the unpurged entries, ascending.
     pub(crate) leaders: Vec<(u64, LeaderId)>,
+    /// Whose records they are; `None` on a volume that is older than owner records.
+    pub(crate) owner: Option<Owner>,
 }
 
-const STATE_VERSION: u8 = 1;
+/// The version that is written. Version 1 knew no owner.
+const STATE_VERSION: u8 = 2;
 
 impl Markers {
     pub(crate) fn append(&mut self, id: LogId) {
@@ -109,6 +114,7 @@ impl Markers {
             committed: self.committed,
             last_purged: self.purged,
             last: self.last,
+            owner: self.owner.map(|owner| owner.replica),
         }
     }
 
@@ -129,12 +135,17 @@ impl Markers {
             put_varint(&mut out, *first);
             put_leader(&mut out, *leader);
         }
+        out.push(u8::from(self.owner.is_some()));
+        if let Some(owner) = self.owner {
+            owner.put(&mut out);
+        }
         out
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Markers> {
         let mut reader = Reader::new(bytes);
-        if reader.u8()? != STATE_VERSION {
+        let version = reader.u8()?;
+        if !(1..=STATE_VERSION).contains(&version) {
             return None;
         }
         let vote = match reader.varint()? {
@@ -152,12 +163,21 @@ impl Markers {
         for _ in 0..count {
             leaders.push((reader.index()?, leader(&mut reader)?));
         }
+        let owner = match version {
+            1 => None,
+            _ => match reader.u8()? {
+                0 => None,
+                1 => Some(Owner::take(&mut reader)?),
+                _ => return None,
+            },
+        };
         reader.is_empty().then_some(Markers {
             vote,
             committed,
             purged,
             last,
             leaders,
+            owner,
         })
     }
 
@@ -179,9 +199,31 @@ impl Markers {
             Kind::Committed => self.commit(named),
             Kind::State => *self = Markers::decode(record.head)?,
             Kind::Forget => *self = Markers::default(),
+            Kind::Owner => self.owner = Some(Owner::decode(record.head)?),
             Kind::Cold | Kind::Replaces => return None,
         }
         Some(())
+    }
+}
+
+/// What every group's markers are, as written.
+#[derive(Default)]
+pub(crate) struct Persisted {
+    pub(crate) groups: BTreeMap<GroupId, Markers>,
+    /// Dropped groups whose checkpoint files may still be there.
+    pub(crate) forgetting: BTreeSet<GroupId>,
+}
+
+impl Persisted {
+    /// The markers of a group that something is written for: it is not being dropped any longer.
+    pub(crate) fn markers(&mut self, group: GroupId) -> &mut Markers {
+        self.forgetting.remove(&group);
+        self.groups.entry(group).or_default()
+    }
+
+    pub(crate) fn forget(&mut self, group: GroupId) {
+        self.groups.remove(&group);
+        self.forgetting.insert(group);
     }
 }
 
@@ -240,8 +282,8 @@ fn log_id(reader: &mut Reader<'_>) -> Option<Option<LogId>> {
 mod tests {
     use super::*;
     use crate::codec::INDEX_END;
+    use crate::owner::Since;
     use crate::record::{Record, Tag};
-    use crate::types::GroupId;
     use proptest::prelude::*;
 
     fn id(term: u64, index: u64) -> LogId {
@@ -308,10 +350,28 @@ mod tests {
         assert_eq!(markers.leader_of(101), Some(id(5, 101).leader));
     }
 
+    /// Version 1, of which only the end differs: it knew no owner.
+    #[test]
+    fn version_1_bytes_still_parse() {
+        let mut markers = appended(&[id(1, 0), id(2, 1)]);
+        markers.vote = Some(Bytes::from_static(b"v"));
+        markers.commit(Some(id(1, 0)));
+        let leader = |term: u8| [term, 1, 0, 0, 0, 0, 0, 0, 0];
+        let one = [&[1][..], &leader(1), &[0]].concat();
+        let last = [&[1][..], &leader(2), &[1]].concat();
+        let runs = [&[2, 0][..], &leader(1), &[1], &leader(2)].concat();
+        let bytes = [&[1, 2, b'v'][..], &one, &[0], &last, &runs].concat();
+        assert_eq!(Markers::decode(&bytes), Some(markers.clone()));
+        let now = markers.encode();
+        assert_eq!(now[0], 2);
+        assert_eq!(now[1..], [&bytes[1..], &[0]].concat());
+    }
+
     proptest! {
         #[test]
         fn markers_round_trip(
             terms in proptest::collection::vec(0u64..5, 0..20), purge in 0u64..20, vote: Option<u8>,
+            owner: Option<(u64, u64, u64)>,
         ) {
             let mut markers = Markers::default();
             let mut terms = terms;
@@ -323,6 +383,8 @@ mod tests {
                 markers.purge(id(*term, purge));
             }
             markers.vote = vote.map(|byte| Bytes::from(vec![byte]));
+            let owned = |(replica, hot, cold)| Owner { replica, since: Since { hot, cold } };
+            markers.owner = owner.map(owned);
             prop_assert_eq!(Markers::decode(&markers.encode()), Some(markers));
         }
 

@@ -16,13 +16,20 @@ use std::sync::Arc;
 pub struct SnapshotPin {
     engine: Arc<Engine>,
     group: GroupId,
+    life: u64,
     checkpoint: Checkpoint,
     live: LiveSet,
 }
 
 impl SnapshotPin {
-    pub(crate) fn new(engine: Arc<Engine>, group: GroupId) -> Result<SnapshotPin, CheckpointError> {
-        let id = engine.pin(group).ok_or(CheckpointError::None(group))?;
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        group: GroupId,
+        life: u64,
+    ) -> Result<SnapshotPin, CheckpointError> {
+        let id = engine
+            .pin(group, life)
+            .ok_or(CheckpointError::None(group))?;
         let read = checkpoint::read(engine.disk(), group, id);
         let damaged = || CheckpointError::Damaged {
             group,
@@ -37,12 +44,13 @@ impl SnapshotPin {
                 Ok(SnapshotPin {
                     engine,
                     group,
+                    life,
                     checkpoint,
                     live,
                 })
             }
             Err(error) => {
-                engine.unpin(group, id);
+                engine.unpin(group, life, id);
                 Err(error)
             }
         }
@@ -71,6 +79,6 @@ impl SnapshotPin {
 
 impl Drop for SnapshotPin {
     fn drop(&mut self) {
-        self.engine.unpin(self.group, self.checkpoint.id);
+        self.engine.unpin(self.group, self.life, self.checkpoint.id);
     }
 }

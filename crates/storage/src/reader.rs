@@ -110,6 +110,10 @@ impl Engine {
         };
         let in_order = {
             let mut state = self.state();
+            if !state.groups.contains_key(&group) {
+                // A replica that was dropped may have left it.
+                return Err(gone);
+            }
             if let Some(entry) = state.in_memory(group, id) {
                 self.counters.cache_hits.add(1);
                 return entry.bodies.get(ordinal as usize).cloned().ok_or(gone);
@@ -271,11 +275,13 @@ impl Engine {
     fn rebuild_footer(&self, segment: &Arc<Segment>) -> io::Result<Arc<Segment>> {
         self.counters.damaged.add(1);
         tracing::warn!(segment = segment.epoch(), "footer damaged, rebuilding it");
-        let rebuilt = Arc::new(rebuild(segment)?);
+        let rebuilt = rebuild(segment)?;
         let mut state = self.state();
-        if state.sealed.contains_key(&segment.epoch()) {
-            state.sealed.insert(segment.epoch(), rebuilt.clone());
+        if !state.sealed.contains_key(&segment.epoch()) {
+            return Ok(rebuilt.into());
         }
+        state.seal(rebuilt);
+        let rebuilt = state.sealed[&segment.epoch()].clone();
         drop(state);
         self.reclaim_signal.raise();
         Ok(rebuilt)

@@ -13,6 +13,7 @@ use crate::disk::is_full;
 use crate::engine::{Draining, Engine};
 use crate::files::Spare;
 use crate::live::LiveSet;
+use crate::record::Tag;
 use crate::section::Span;
 use crate::segment::{Heat, LOG_DIR, Segment};
 use crate::types::{GroupId, LogId};
@@ -80,29 +81,31 @@ impl Reclaimer {
 
     fn pass(&mut self, engine: &Engine, pace: &dyn Fn(u64)) -> io::Result<bool> {
         save_footers(engine)?;
-        remove_obsolete(engine)?;
-        let segments = self.renew_estimates(engine);
+        engine.remove_obsolete()?;
+        let (tag, segments) = self.renew_estimates(engine);
         let (dead, others) = segments
             .into_iter()
             .partition(|segment| self.is_dead(segment));
         let freed = self.free(engine, dead)?;
-        let compacted = self.compact(engine, others, pace)?;
+        let compacted = self.compact(engine, tag, others, pace)?;
         drain(engine)?;
         refill(engine)?;
         Ok(freed || compacted)
     }
 
-    /// Recounts the groups whose floor moved, and returns the sealed segments, oldest first. Both
-    /// are of one moment: a floor says nothing about segments that were sealed after it was taken.
-    fn renew_estimates(&mut self, engine: &Engine) -> Vec<Arc<Segment>> {
-        let (floors, segments) = {
+    /// Recounts the groups whose floor moved, and returns the sealed segments, oldest first, and a
+    /// tag for what is copied of them. All are of one moment: a floor says nothing about segments
+    /// that were sealed after it was taken, nor about a replica that was opened after it.
+    fn renew_estimates(&mut self, engine: &Engine) -> (Tag, Vec<Arc<Segment>>) {
+        let (tag, floors, segments) = {
             let state = engine.state();
             let floors: BTreeMap<GroupId, Floor> = state
                 .groups
                 .iter()
                 .map(|(id, group)| (*id, group.floor()))
                 .collect();
-            (floors, state.sealed.values().cloned().collect::<Vec<_>>())
+            let segments: Vec<_> = state.sealed.values().cloned().collect();
+            (engine.files.mint(), floors, segments)
         };
         let epochs: BTreeSet<u64> = segments.iter().map(|segment| segment.epoch()).collect();
         self.live.retain(|(epoch, _), _| epochs.contains(epoch));
@@ -135,7 +138,7 @@ impl Reclaimer {
         self.floors = floors;
         self.seen = epochs;
         self.count_exactly(engine, &segments);
-        segments
+        (tag, segments)
     }
 
     fn estimate(&mut self, segment: &Segment, group: GroupId, floor: u64, live: &LiveSet) {
@@ -267,6 +270,7 @@ impl Reclaimer {
     fn compact(
         &mut self,
         engine: &Engine,
+        tag: Tag,
         segments: Vec<Arc<Segment>>,
         pace: &dyn Fn(u64),
     ) -> io::Result<bool> {
@@ -282,11 +286,10 @@ impl Reclaimer {
         for group in groups {
             policies.insert(group, self.policy(engine, group));
         }
-        match compact::compact(engine, victims, &policies, pace) {
+        match compact::compact(engine, tag, victims, &policies, pace) {
             Ok((cold, victims)) => {
                 if let Some(cold) = cold {
-                    let mut state = engine.state();
-                    state.sealed.insert(cold.epoch(), Arc::new(cold));
+                    engine.state().seal(cold);
                     // From here on readers find the copies first: a later epoch is looked at first.
                 }
                 self.free(engine, victims)?;
@@ -414,31 +417,6 @@ fn save_footers(engine: &Engine) -> io::Result<()> {
     if !saved.is_empty() {
         engine.disk().sync_dir(LOG_DIR)?;
         saved.iter().for_each(|segment| segment.footer_saved());
-    }
-    Ok(())
-}
-
-/// Removes checkpoint files that nothing holds.
-fn remove_obsolete(engine: &Engine) -> io::Result<()> {
-    let obsolete: Vec<(GroupId, LogId)> = {
-        let mut state = engine.state();
-        let obsolete = std::mem::take(&mut state.obsolete);
-        let held = |group: &GroupId, id: &LogId| {
-            state
-                .groups
-                .get(group)
-                .is_some_and(|group| group.held().contains(id))
-        };
-        obsolete
-            .into_iter()
-            .filter(|(group, id)| !held(group, id))
-            .collect()
-    };
-    for (group, id) in obsolete {
-        match engine.disk().remove(&checkpoint::path(group, id)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
     }
     Ok(())
 }

@@ -56,6 +56,8 @@ pub(crate) enum Kind {
     Forget = 8,
     /// At the head of a cold segment: the epochs of the segments that it replaces.
     Replaces = 9,
+    /// The replica that the group's records are of, from here on.
+    Owner = 10,
 }
 
 impl Kind {
@@ -70,6 +72,7 @@ impl Kind {
             7 => Kind::State,
             8 => Kind::Forget,
             9 => Kind::Replaces,
+            10 => Kind::Owner,
             _ => return None,
         })
     }

@@ -158,6 +158,9 @@ impl Content {
         if record.view.kind == Kind::Replaces {
             self.replaces = replaced_epochs(&record.view);
         }
+        if record.view.kind == Kind::Forget {
+            self.sections.remove(&record.view.group);
+        }
         if let Some(entry) = record.entry_at() {
             self.damaged |= record.bodies.is_none();
             // Entries that were truncated stay listed: their leader tells them apart.

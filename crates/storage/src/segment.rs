@@ -175,6 +175,21 @@ impl Segment {
         self.tag.epoch
     }
 
+    /// The same segment, for a log in which the group's part of it is dead.
+    pub(crate) fn without(&self, group: GroupId) -> Segment {
+        let mut spans = self.spans.clone();
+        spans.remove(&group);
+        Segment {
+            tag: self.tag,
+            heat: self.heat,
+            file: self.file.clone(),
+            end: self.end,
+            footer: self.footer.clone(),
+            spans,
+            unsaved: Mutex::new(self.unsaved_footer()),
+        }
+    }
+
     fn unsaved_lock(&self) -> MutexGuard<'_, Option<Bytes>> {
         self.unsaved.lock().unwrap_or_else(PoisonError::into_inner)
     }

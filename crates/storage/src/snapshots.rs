@@ -1,7 +1,7 @@
-//! Keeping checkpoints: writing, loading, holding, and dropping them with their group.
+//! Keeping checkpoints: writing, loading, holding, and removing what nothing holds.
 
 use crate::checkpoint::{self, WriteError};
-use crate::engine::{Change, Engine, dead_error, lock};
+use crate::engine::{Engine, dead_error, dropped_error, lock};
 use crate::error::CheckpointError;
 use crate::recovery::KEPT_CHECKPOINTS;
 use crate::types::{Checkpoint, GroupId, LogId};
@@ -13,6 +13,7 @@ impl Engine {
     pub(crate) fn write_checkpoint(
         &self,
         group: GroupId,
+        life: u64,
         checkpoint: &Checkpoint,
         installed: bool,
     ) -> Result<(), CheckpointError> {
@@ -20,11 +21,14 @@ impl Engine {
         if self.is_dead() {
             return Err(dead_error().into());
         }
-        let newest = self
-            .state()
-            .groups
-            .get(&group)
-            .and_then(|group| group.kept.last().copied());
+        let newest = {
+            let state = self.state();
+            if state.life(group) != life {
+                return Err(dropped_error().into());
+            }
+            let known = state.groups.get(&group);
+            known.and_then(|group| group.kept.last().copied())
+        };
         if newest.is_some_and(|newest| newest.index > checkpoint.id.index) {
             let text = format!("checkpoint {} is older than the newest kept", checkpoint.id);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text).into());
@@ -38,13 +42,17 @@ impl Engine {
             }
         }
         self.counters.checkpoints.add(1);
-        self.keep(group, checkpoint.id, installed);
+        self.keep(group, life, checkpoint.id, installed)?;
         self.reclaim_signal.raise();
         Ok(())
     }
 
-    fn keep(&self, id: GroupId, checkpoint: LogId, installed: bool) {
+    fn keep(&self, id: GroupId, life: u64, checkpoint: LogId, installed: bool) -> io::Result<()> {
         let mut state = self.state();
+        if state.life(id) != life {
+            // Whoever drops the replica removes the file when the lock is free.
+            return Err(dropped_error());
+        }
         let group = state.groups.entry(id).or_default();
         group.kept.retain(|kept| *kept != checkpoint);
         group.kept.push(checkpoint);
@@ -54,6 +62,7 @@ impl Engine {
         let held = group.held();
         let unheld = dropped.into_iter().filter(|old| !held.contains(old));
         state.obsolete.extend(unheld.map(|old| (id, old)));
+        Ok(())
     }
 
     /// Reads the newest kept checkpoint that is whole. A damaged one is no longer counted as kept.
@@ -96,16 +105,22 @@ impl Engine {
     }
 
     /// Holds a group's newest checkpoint. Every `pin` is undone by one `unpin`.
-    pub(crate) fn pin(&self, group: GroupId) -> Option<LogId> {
+    pub(crate) fn pin(&self, group: GroupId, life: u64) -> Option<LogId> {
         let mut state = self.state();
+        if state.life(group) != life {
+            return None;
+        }
         let group = state.groups.get_mut(&group)?;
         let newest = *group.kept.last()?;
         group.pins.entry(newest.index).or_insert((newest, 0)).1 += 1;
         Some(newest)
     }
 
-    pub(crate) fn unpin(&self, id: GroupId, checkpoint: LogId) {
+    pub(crate) fn unpin(&self, id: GroupId, life: u64, checkpoint: LogId) {
         let mut state = self.state();
+        if state.life(id) != life {
+            return;
+        }
         let Some(group) = state.groups.get_mut(&id) else {
             return;
         };
@@ -122,14 +137,23 @@ impl Engine {
         self.reclaim_signal.raise();
     }
 
-    /// Drops a group. The record comes first: a crash in between leaves files that the next start
-    /// removes, never a group without its vote.
-    pub(crate) fn forget(&self, group: GroupId) -> io::Result<()> {
-        self.submit_and_wait(group, Change::Forget)?;
+    /// Removes checkpoint files that nothing holds.
+    pub(crate) fn remove_obsolete(&self) -> io::Result<()> {
+        // A replica that comes after a dropped one may write a checkpoint of the same name.
         let _one_at_a_time = lock(&self.checkpointing);
-        checkpoint::remove_group(self.disk(), group)?;
-        self.submit(group, Change::Forgotten, None);
-        self.reclaim_signal.raise();
+        let mut state = self.state();
+        let mut obsolete = std::mem::take(&mut state.obsolete);
+        obsolete.retain(|(group, id)| {
+            let known = state.groups.get(group);
+            !known.is_some_and(|known| known.held().contains(id))
+        });
+        drop(state);
+        for (group, id) in obsolete {
+            match self.disk().remove(&checkpoint::path(group, id)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
         Ok(())
     }
 }

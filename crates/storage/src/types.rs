@@ -121,6 +121,8 @@ pub struct GroupState {
     pub last_purged: Option<LogId>,
     /// The last entry, or the last purged one when none is left.
     pub last: Option<LogId>,
+    /// The replica that the records belong to; `None` before the first claim.
+    pub owner: Option<u64>,
 }
 
 /// Called once with the outcome of a write, in submission order across the whole log, after the

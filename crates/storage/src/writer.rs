@@ -10,14 +10,14 @@ use crate::disk::{DiskFile, is_full, write_at};
 use crate::engine::{Active, Change, Engine, Pending, State};
 use crate::files::{Claim, Files, Spare};
 use crate::footer::{Footer, Sections};
-use crate::markers::Markers;
+use crate::markers::{Markers, Persisted};
 use crate::record::{Kind, Record, Tag};
 use crate::round::{Round, RoundBuilder, SECTOR};
 use crate::section::{BodyAt, EntryAt};
 use crate::segment::{FIRST_ROUND, Heat, Segment, SegmentHeader};
 use crate::types::{Done, Entry, GroupId, LogId};
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,6 +41,8 @@ enum Effect {
     /// Entries from this index on are void.
     Truncated(GroupId, u64),
     Purged(GroupId, LogId),
+    /// What the group had in the active segment is dead.
+    Forgotten(GroupId),
 }
 
 /// A round and what follows from it.
@@ -58,27 +60,6 @@ enum Composition {
     /// The next change needs a new segment.
     NoSpace,
     Round(Composed),
-}
-
-/// What every group's markers are, as written.
-#[derive(Default)]
-pub(crate) struct Persisted {
-    pub(crate) groups: BTreeMap<GroupId, Markers>,
-    /// Dropped groups whose checkpoint files may still be there.
-    pub(crate) forgetting: BTreeSet<GroupId>,
-}
-
-impl Persisted {
-    /// The markers of a group that something is written for: it is not being dropped any longer.
-    pub(crate) fn markers(&mut self, group: GroupId) -> &mut Markers {
-        self.forgetting.remove(&group);
-        self.groups.entry(group).or_default()
-    }
-
-    pub(crate) fn forget(&mut self, group: GroupId) {
-        self.groups.remove(&group);
-        self.forgetting.insert(group);
-    }
 }
 
 /// The writer's own state.
@@ -189,6 +170,7 @@ fn cost(group: GroupId, change: &Change) -> u64 {
             .map(|entry| entry_record(group, entry).encoded_len())
             .sum(),
         Change::Vote(vote) => marker(vote),
+        Change::Own(owner) => marker(&owner.encode()),
         Change::Truncate(_) | Change::Purge(_) | Change::Forget => marker(NAMED),
         Change::Forgotten | Change::Barrier => 0,
     }
@@ -332,9 +314,14 @@ impl Writer {
                 effects.push(Effect::Purged(group, upto));
             }
             Change::Barrier => {}
+            Change::Own(owner) => {
+                marker(Kind::Owner, None, &owner.encode());
+                markers.owner = Some(owner);
+            }
             Change::Forget => {
                 marker(Kind::Forget, None, &[]);
                 self.persisted.forget(group);
+                effects.push(Effect::Forgotten(group));
             }
             Change::Forgotten => {
                 if *markers == Markers::default() {
@@ -429,7 +416,7 @@ impl Writer {
         let sealed = sealed_segment(self.tag, self.file.clone(), self.position, &sections);
         drop(sections);
         let mut state = engine.state();
-        state.sealed.insert(sealed.epoch(), Arc::new(sealed));
+        state.seal(sealed);
         state.active = Active {
             tag: next.tag,
             file: next.file.clone(),
@@ -459,6 +446,13 @@ fn publish(state: &mut State, effects: Vec<Effect>, sequence: u64) {
                 if let Some(entries) = sections.get_mut(&group) {
                     let keep = entries.partition_point(|entry| entry.id.index < next);
                     entries.truncate(keep);
+                }
+            }
+            Effect::Forgotten(group) => {
+                sections.remove(&group);
+                // A purge of the dropped replica may have been published just now.
+                if let Some(group) = state.groups.get_mut(&group) {
+                    group.durable_purged = None;
                 }
             }
             Effect::Purged(group, upto) => {

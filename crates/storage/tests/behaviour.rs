@@ -3,66 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
 mod common;
+#[path = "common/places.rs"]
+mod places;
 
 use bytes::Bytes;
 use common::{
     GROUP, OTHER, Order, body, checkpoint, durable, entry, id, ignore, outcome, threaded,
 };
 use hikyaku_storage::{
-    CheckpointError, Disk, Entry, GroupId, GroupState, LiveRun, Log, LogConfig, ReadError,
-    RealDisk, SimDisk,
+    CheckpointError, Entry, GroupId, GroupState, LiveRun, LogConfig, ReadError, SimDisk,
 };
+use places::{Place, close, open, stories};
 use std::sync::Arc;
-
-/// A place for a log that can be opened again and again.
-trait Place {
-    fn disk(&self) -> Arc<dyn Disk>;
-}
-
-struct OnDisk(tempfile::TempDir);
-
-impl Place for OnDisk {
-    fn disk(&self) -> Arc<dyn Disk> {
-        Arc::new(RealDisk::open(self.0.path()).unwrap())
-    }
-}
-
-struct InMemory(SimDisk);
-
-impl Place for InMemory {
-    fn disk(&self) -> Arc<dyn Disk> {
-        Arc::new(self.0.clone())
-    }
-}
-
-fn open(place: &dyn Place) -> Log {
-    threaded(place.disk(), LogConfig::small())
-}
-
-fn close(log: Log) {
-    tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap()
-        .block_on(log.close());
-}
-
-/// Runs each story on both disks.
-macro_rules! stories {
-    ($($name:ident)*) => {
-        mod real_disk {
-            $(#[test] fn $name() {
-                super::$name(&super::OnDisk(tempfile::tempdir().unwrap()));
-            })*
-        }
-        mod sim_disk {
-            $(#[test] fn $name() {
-                let disk = super::SimDisk::new(1);
-                disk.set_short_writes(true);
-                super::$name(&super::InMemory(disk));
-            })*
-        }
-    };
-}
 
 stories! {
     a_new_group_is_empty
@@ -82,8 +34,6 @@ stories! {
     compaction_keeps_live_bodies_and_unpurged_entries
     a_floor_that_moves_through_a_segment_frees_nothing_live
     an_installed_snapshot_replaces_the_log
-    a_forgotten_group_is_gone
-    a_group_can_come_back_after_it_was_forgotten
     groups_that_hold_up_the_log_are_asked_for_checkpoints
     a_closed_log_refuses_writes
 }
@@ -491,49 +441,6 @@ fn an_installed_snapshot_replaces_the_log(place: &dyn Place) {
         log.group(GROUP).read_body(id(1, 147), 2).unwrap(),
         body(147, 2, 2000)
     );
-    close(log);
-}
-
-fn a_forgotten_group_is_gone(place: &dyn Place) {
-    let log = open(place);
-    let group = log.group(GROUP);
-    durable(|done| {
-        group.append(
-            (0..100).map(|index| entry(1, index, &[2000])).collect(),
-            done,
-        )
-    });
-    durable(|done| log.group(OTHER).append(vec![entry(1, 0, &[])], done));
-    group
-        .write_checkpoint(checkpoint(id(1, 50), &[(1, 0)]))
-        .unwrap();
-    group.forget();
-    log.reclaim();
-    assert_eq!(group.state(), GroupState::default());
-    assert!(log.stats().segments_hot <= 2, "{:?}", log.stats());
-    close(log);
-    drop(group);
-    let log = open(place);
-    assert_eq!(log.groups(), [OTHER]);
-    close(log);
-}
-
-fn a_group_can_come_back_after_it_was_forgotten(place: &dyn Place) {
-    let log = open(place);
-    let group = log.group(GROUP);
-    durable(|done| group.append(vec![entry(1, 0, &[1]), entry(1, 1, &[2])], done));
-    group.forget();
-    durable(|done| group.append(vec![entry(9, 0, &[3])], done));
-    group.write_checkpoint(checkpoint(id(9, 0), &[])).unwrap();
-    close(log);
-    drop(group);
-    let log = open(place);
-    let group = log.group(GROUP);
-    assert_eq!(
-        group.read_entries(0..9, usize::MAX).unwrap(),
-        [entry(9, 0, &[3])]
-    );
-    assert_eq!(group.checkpoint_ids(), [id(9, 0)]);
     close(log);
 }
 

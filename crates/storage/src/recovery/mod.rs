@@ -18,12 +18,13 @@ use crate::engine::{Active, Group, State};
 use crate::error::OpenError;
 use crate::files::{Claim, Files};
 use crate::footer::Sections;
+use crate::markers::Persisted;
 use crate::record::{Kind, Tag};
 use crate::round::RoundHeader;
 use crate::scan::{self, Found, Rounds};
 use crate::segment::{FIRST_ROUND, LOG_DIR};
 use crate::types::{Entry, GroupId, LogId};
-use crate::writer::{Persisted, Writer, sealed_segment, start_segment};
+use crate::writer::{Writer, sealed_segment, start_segment};
 use bytes::Bytes;
 use sealed::SegmentFile;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,6 +91,10 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, config: &LogConfig) -> Result<Recover
         .as_ref()
         .map(|newest| (newest.header.tag.epoch, mark));
     let started = recovery.start(previous, &persisted, &surviving(carried, &persisted))?;
+    // Only now are the drops durable, whatever the page cache knew before.
+    for group in std::mem::take(&mut persisted.forgetting) {
+        checkpoint::remove_group(&*recovery.disk, group)?;
+    }
     if let Some(newest) = newest {
         if mark < config.segment_bytes / 4 * 3 {
             newest.file.truncate(mark)?;
@@ -97,8 +102,9 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, config: &LogConfig) -> Result<Recover
         let segment = sealed_segment(newest.header.tag, newest.file, mark, &sections);
         sealed.insert(segment.epoch(), Arc::new(segment));
     }
-    let state = State {
+    let mut state = State {
         groups,
+        lives: BTreeMap::new(),
         sealed,
         active: Active {
             tag: started.tag,
@@ -110,6 +116,7 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, config: &LogConfig) -> Result<Recover
         draining: Vec::new(),
         obsolete: Vec::new(),
     };
+    state.disown_all();
     let writer = Writer::new(persisted, &started);
     Ok(Recovered {
         files: recovery.files,
@@ -201,6 +208,9 @@ impl Recovery {
 
     fn replay_proven(&mut self, tail: &mut Tail, record: &Found<'_>) -> Option<()> {
         replay(&mut tail.persisted, record)?;
+        if record.view.kind == Kind::Forget {
+            tail.sections.remove(&record.view.group);
+        }
         if let Some(entry) = record.entry_at() {
             if record.bodies.is_none() {
                 // The framing is right: a reader will find the bad body and fetch it elsewhere.
@@ -216,16 +226,18 @@ impl Recovery {
     }
 
     /// Finds every group's valid checkpoints and completes an install that a crash interrupted.
+    /// What a dropped group left is passed over.
     fn checkpoints(
         &mut self,
         persisted: &mut Persisted,
     ) -> Result<BTreeMap<GroupId, Group>, OpenError> {
         self.disk.sync_dir(checkpoint::CHECKPOINT_DIR)?;
-        for group in std::mem::take(&mut persisted.forgetting) {
-            checkpoint::remove_group(&*self.disk, group)?;
-        }
         let mut groups = BTreeMap::new();
-        for id in checkpoint::groups(&*self.disk)? {
+        let found = checkpoint::groups(&*self.disk)?;
+        for id in found {
+            if persisted.forgetting.contains(&id) {
+                continue;
+            }
             self.disk.sync_dir(&checkpoint::group_dir(id))?;
             let mut valid = self.valid_checkpoints(id)?;
             let markers = persisted.groups.entry(id).or_default();
@@ -268,6 +280,10 @@ impl Recovery {
         persisted: &Persisted,
         carried: &[(GroupId, Entry)],
     ) -> io::Result<crate::writer::Started> {
+        for owner in persisted.groups.values().filter_map(|known| known.owner) {
+            // An epoch that tells replicas apart need not be one of a file.
+            self.files.saw_epoch(owner.since.cold);
+        }
         let full = || io::Error::new(io::ErrorKind::StorageFull, "no segment to go on in");
         let spare = self.files.take(Claim::Compactor)?.ok_or_else(full)?;
         start_segment(&self.files, &spare, previous, persisted, carried)
@@ -276,6 +292,10 @@ impl Recovery {
 
 impl Tail {
     fn carry(&mut self, record: Found<'_>) {
+        let group = record.view.group;
+        if record.view.kind == Kind::Forget {
+            self.carried.retain(|(of, _)| *of != group);
+        }
         if let (Kind::Entry, Some(bodies)) = (record.view.kind, record.bodies) {
             let head = Bytes::copy_from_slice(record.view.head);
             let entry = Entry {
@@ -283,7 +303,7 @@ impl Tail {
                 head,
                 bodies,
             };
-            self.carried.push((record.view.group, entry));
+            self.carried.push((group, entry));
         }
     }
 }

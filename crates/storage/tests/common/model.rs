@@ -28,12 +28,13 @@ pub struct ModelGroup {
     pub vote: Option<Bytes>,
     pub purged: Option<LogId>,
     pub last: Option<LogId>,
+    pub owner: Option<u64>,
     pub entries: BTreeMap<u64, Entry>,
 }
 
 pub type ModelState = BTreeMap<GroupId, ModelGroup>;
 
-/// A group's machine, as far as bodies go.
+/// A replica's machine, as far as bodies go.
 #[derive(Default)]
 struct Machine {
     term: u64,
@@ -44,35 +45,51 @@ struct Machine {
     sizes: BTreeMap<(u64, u32), usize>,
 }
 
+/// A body that can only be the one of this name in this replica.
+fn body_of(owner: Option<u64>, index: u64, ordinal: u32, size: usize) -> Bytes {
+    super::body(index + 1_000 * owner.unwrap_or(0), ordinal, size)
+}
+
 /// A history as it is played.
 pub struct History {
     random: Random,
     groups: Vec<GroupId>,
-    machines: BTreeMap<GroupId, Machine>,
+    /// By group and owner: those of dropped replicas are kept, for a drop may be undone by a crash.
+    machines: BTreeMap<Replica, Machine>,
+    /// Whether replicas are dropped at all.
+    drops: bool,
     /// The state after each submitted operation; the first is the empty one.
     pub states: Vec<ModelState>,
     /// Which state an outcome acknowledges.
     waiting: Vec<(usize, mpsc::Receiver<std::io::Result<()>>)>,
     /// The last state that was acknowledged.
     pub acknowledged: usize,
-    /// Checkpoints known to be written, per group.
-    pub written: BTreeMap<GroupId, usize>,
+    /// Checkpoints known to be written, per group and owner.
+    pub written: BTreeMap<Replica, usize>,
 }
+
+type Replica = (GroupId, Option<u64>);
 
 impl History {
     pub fn new(seed: u64) -> History {
         let groups = vec![GroupId(1), GroupId(2), GroupId(3)];
         History {
             random: Random(seed),
-            machines: groups
-                .iter()
-                .map(|group| (*group, Machine::default()))
-                .collect(),
+            machines: BTreeMap::new(),
             groups,
+            drops: false,
             states: vec![ModelState::new()],
             waiting: Vec::new(),
             acknowledged: 0,
             written: BTreeMap::new(),
+        }
+    }
+
+    /// A history in which replicas are dropped and others follow, with the same indexes and terms.
+    pub fn with_drops(seed: u64) -> History {
+        History {
+            drops: true,
+            ..History::new(seed)
         }
     }
 
@@ -88,9 +105,18 @@ impl History {
 
     /// Plays some steps; ends early when the disk is off.
     pub fn play(&mut self, sim: &Sim, steps: usize) {
+        if self.drops {
+            for group in self.groups.clone() {
+                self.open(sim, group);
+            }
+        }
         for _ in 0..steps {
             if sim.disk.is_dead() {
                 break;
+            }
+            if self.drops && self.random.below(5) == 0 {
+                self.replace(sim);
+                continue;
             }
             match self.random.below(12) {
                 0..7 => self.burst(sim),
@@ -133,7 +159,8 @@ impl History {
         let mut entries = Vec::new();
         for _ in 0..1 + self.random.below(3) {
             let mut state = self.now();
-            let entry = self.next_entry(state.entry(group).or_default(), group);
+            let model = state.entry(group).or_default();
+            let entry = self.next_entry(model, group);
             entries.push(entry);
             // A long append may be there in part: every entry is a state of its own.
             self.states.push(state);
@@ -144,7 +171,7 @@ impl History {
     }
 
     fn next_entry(&mut self, model: &mut ModelGroup, group: GroupId) -> Entry {
-        let machine = self.machines.get_mut(&group).unwrap();
+        let machine = self.machines.entry((group, model.owner)).or_default();
         let index = model.last.map_or(0, |last| last.index + 1);
         let term = machine
             .term
@@ -163,15 +190,54 @@ impl History {
         {
             machine.leaders.push((index, id(term, 0).leader));
         }
-        let entry = entry(term, index, &sizes);
+        let mut entry = entry(term, index, &sizes);
+        for (body, ordinal) in entry.bodies.iter_mut().zip(0..) {
+            *body = body_of(model.owner, index, ordinal, body.len());
+        }
         model.last = Some(entry.id);
         model.entries.insert(index, entry.clone());
         entry
     }
 
+    fn owner(&self, group: GroupId) -> Option<u64> {
+        self.states.last().unwrap().get(&group)?.owner
+    }
+
+    /// Drops a group's replica and opens the next one.
+    fn replace(&mut self, sim: &Sim) {
+        let group = self.pick();
+        let mut state = self.now();
+        state.remove(&group);
+        self.states.push(state);
+        self.done(sim.log.group(group).forget().is_ok());
+        if self.random.below(2) == 0 {
+            sim.log.reclaim();
+        }
+        self.open(sim, group);
+    }
+
+    fn open(&mut self, sim: &Sim, group: GroupId) {
+        if sim.disk.is_dead() {
+            return;
+        }
+        let replica = self.states.len() as u64;
+        let mut state = self.now();
+        state.entry(group).or_default().owner = Some(replica);
+        self.states.push(state);
+        self.done(sim.log.open_replica(group, replica).is_ok());
+    }
+
+    /// What was asked for last is answered.
+    fn done(&mut self, acknowledged: bool) {
+        if acknowledged {
+            self.acknowledged = self.states.len() - 1;
+        }
+    }
+
     fn vote(&mut self, sim: &Sim, group: GroupId) {
         let mut state = self.now();
-        let machine = self.machines.get_mut(&group).unwrap();
+        let owner = self.owner(group);
+        let machine = self.machines.entry((group, owner)).or_default();
         // Terms only rise: no leader writes an index twice.
         machine.term += 1;
         let vote = Bytes::from(format!("vote {}", self.states.len()));
@@ -184,7 +250,7 @@ impl History {
     fn truncate(&mut self, sim: &Sim, group: GroupId) {
         let mut state = self.now();
         let model = state.entry(group).or_default();
-        let machine = self.machines.get_mut(&group).unwrap();
+        let machine = self.machines.entry((group, model.owner)).or_default();
         let floor = machine.checkpoints.last().map_or(0, |(at, _)| at.index);
         let Some(last) = model.last.filter(|last| last.index > floor) else {
             return;
@@ -213,8 +279,9 @@ impl History {
         let Some(last) = self.now().get(&group).and_then(|model| model.last) else {
             return;
         };
+        let replica = (group, self.owner(group));
         let random = &mut self.random;
-        let machine = self.machines.get_mut(&group).unwrap();
+        let machine = self.machines.entry(replica).or_default();
         let floor = machine.checkpoints.last().map_or(0, |(at, _)| at.index);
         let back = random.below(2) * random.below(last.index - floor + 1);
         let index = last.index - back;
@@ -237,7 +304,7 @@ impl History {
         let checkpoint = checkpoint_of(at, &live, machine.leaders.clone());
         machine.checkpoints.push((at, live));
         if sim.log.group(group).write_checkpoint(checkpoint).is_ok() {
-            self.written.insert(group, machine.checkpoints.len());
+            self.written.insert(replica, machine.checkpoints.len());
         }
     }
 
@@ -269,6 +336,7 @@ impl History {
                 vote: remembered.vote,
                 purged: remembered.last_purged,
                 last: remembered.last,
+                owner: remembered.owner,
                 entries,
             };
             if model != ModelGroup::default() {
@@ -329,11 +397,15 @@ impl History {
     /// Every kept checkpoint must be one that was written, whole, and all that it names readable.
     fn check_bodies(&self, sim: &Sim, id: GroupId) {
         let group = sim.log.group(id);
-        let machine = &self.machines[&id];
+        let owner = group.state().owner;
         let kept = group.checkpoint_ids();
+        let Some(machine) = self.machines.get(&(id, owner)) else {
+            assert!(kept.is_empty(), "{kept:?} of nobody");
+            return;
+        };
         let must = self
             .written
-            .get(&id)
+            .get(&(id, owner))
             .map(|count| machine.checkpoints[count - 1].0);
         assert!(
             kept.last().map(|id| id.index) >= must.map(|id| id.index),
@@ -362,7 +434,7 @@ impl History {
                     panic!("group {id}: checkpoint {at} names a body that is lost: {error}")
                 });
                 let size = machine.sizes[&(*index, *ordinal)];
-                assert_eq!(read, super::body(*index, *ordinal, size));
+                assert_eq!(read, body_of(owner, *index, *ordinal, size));
             }
         }
     }
@@ -374,10 +446,11 @@ fn brief(state: &ModelState) -> Vec<String> {
             vote,
             purged,
             last,
+            owner,
             entries,
         } = model;
         format!(
-            "{group} {vote:?} purged {purged:?} last {last:?} {:?}",
+            "{group} of {owner:?} {vote:?} purged {purged:?} last {last:?} {:?}",
             entries.keys()
         )
     };
