@@ -263,3 +263,6 @@ fn refused(head: &response::Parts, body: &[u8]) -> CallError {
         message: body.message,
     }
 }
+
+#[cfg(test)]
+mod tests;

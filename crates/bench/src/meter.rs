@@ -172,6 +172,11 @@ impl Meter {
         }
     }
 
+    /// Errors outside the window so far.
+    pub(crate) fn other_errors(&self) -> Errors {
+        locked(&self.other_errors).clone()
+    }
+
     pub(crate) fn result(&self) -> Measured {
         let from = self.from.load(Ordering::SeqCst);
         let until = self.until.load(Ordering::SeqCst);
@@ -179,7 +184,7 @@ impl Meter {
             window: until.saturating_sub(from),
             deeds: [0, 1, 2].map(|deed| locked(&self.deeds[deed]).clone()),
             end_to_end: locked(&self.end_to_end).clone(),
-            other_errors: locked(&self.other_errors).clone(),
+            other_errors: self.other_errors(),
         }
     }
 }

@@ -370,3 +370,6 @@ fn per_second(count: u64, seconds: f64) -> f64 {
 fn rounded(number: f64) -> f64 {
     (number * 1_000.0).round() / 1_000.0
 }
+
+#[cfg(test)]
+mod tests;

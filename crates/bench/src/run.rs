@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
@@ -57,6 +58,9 @@ pub enum BenchError {
     /// The preload gets nowhere.
     #[error("gave up the preload: {0}")]
     Preload(String),
+    /// Nothing is left to measure.
+    #[error("the warm-up received the whole backlog: preload more, or give --warm-up 0")]
+    WarmedAway,
     /// Interrupted early.
     #[error("interrupted before anything was measured")]
     Interrupted,
@@ -94,7 +98,7 @@ pub fn run(options: Options) -> Result<(), BenchError> {
 
 /// Creates the queues, does all between, and deletes them, whatever happened between.
 async fn bench(mut plan: Plan) -> Result<Report, BenchError> {
-    let mut interrupts = listen_for_interrupts();
+    let mut interrupts = listen_for_interrupts()?;
     let summary = Summary::of(&plan);
     let mut client = plan.client();
     let (is_kept, batch) = (plan.options.keep, plan.options.batch);
@@ -129,21 +133,19 @@ async fn bench(mut plan: Plan) -> Result<Report, BenchError> {
 }
 
 /// Each interrupt is a message; the last one ends the process.
-fn listen_for_interrupts() -> mpsc::Receiver<()> {
+fn listen_for_interrupts() -> io::Result<mpsc::Receiver<()>> {
+    let mut signals = signal(SignalKind::interrupt())?;
     let (sender, receiver) = mpsc::channel(LAST_INTERRUPT as usize);
     tokio::spawn(async move {
-        for number in 1..=LAST_INTERRUPT {
-            if tokio::signal::ctrl_c().await.is_err() {
-                return;
-            }
-            if number == LAST_INTERRUPT {
-                std::process::exit(EXIT_INTERRUPTED);
-            }
+        for _ in 1..LAST_INTERRUPT {
+            signals.recv().await;
             // A run that is over does not listen.
             let _ = sender.send(()).await;
         }
+        signals.recv().await;
+        std::process::exit(EXIT_INTERRUPTED);
     });
-    receiver
+    Ok(receiver)
 }
 
 async fn create(client: &mut Client, name: &str, options: &Options) -> Result<String, BenchError> {
@@ -376,7 +378,7 @@ impl Stages {
     }
 
     fn check_preload(&self) -> Result<(), BenchError> {
-        let errors: Errors = self.shared.meter.result().other_errors;
+        let errors: Errors = self.shared.meter.other_errors();
         if errors.values().sum::<u64>() < PRELOAD_ERRORS_LIMIT {
             return Ok(());
         }
@@ -394,8 +396,10 @@ impl Stages {
     ) -> Result<Waited, BenchError> {
         let (shared, options) = (&self.shared, &self.shared.options);
         let warm_up = Duration::from_secs(options.warm_up);
-        if self.wait(crew, warm_up, interrupts).await? == Waited::Interrupted {
-            return Err(BenchError::Interrupted);
+        match self.wait(crew, warm_up, interrupts).await? {
+            Waited::Time => {}
+            Waited::Empty => return Err(BenchError::WarmedAway),
+            Waited::Interrupted => return Err(BenchError::Interrupted),
         }
         note(&format!("measuring for {} s", options.seconds));
         shared.meter.open_window(shared.clock.now());
