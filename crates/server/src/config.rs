@@ -19,6 +19,7 @@ pub use value::{LogFilter, LogFormat, PeerAddress};
 
 use crate::tls::PairFiles;
 use hikyaku_raft::RaftConfig;
+use hikyaku_sqs::arn::is_region;
 use hikyaku_storage::LogConfig;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -223,6 +224,14 @@ impl Config {
 
     /// Checks the rules between values and finds the first that does not hold.
     pub(crate) fn check(&self) -> Result<(), Disagreement> {
+        let rule =
+            "must be letters, digits, hyphens and underscores, as ARNs and signatures have it";
+        holds(
+            is_region(&self.region),
+            "region",
+            rule,
+            Counterpart::Nothing,
+        )?;
         self.check_cluster()?;
         self.check_auth()?;
         self.check_tls()?;

@@ -241,7 +241,11 @@ fn a_disagreement_names_both_values_and_where_they_are_from() {
 
 #[test]
 fn what_cannot_work_is_refused() {
-    let cases: [(Texts, &str); 24] = [
+    let cases: [(Texts, &str); 25] = [
+        (
+            &[("region", "eu.north")],
+            "must be letters, digits, hyphens",
+        ),
         (&[("cluster.partitions", "0")], "must be at least 1"),
         (&[("cluster.partitions", "257")], "must be at most 256"),
         (

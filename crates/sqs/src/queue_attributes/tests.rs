@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::changes::AttributeChanges;
 use super::description::{AttributeSelection, MessageCounts, QueueDescription};
 use super::names::QueueAttributeName;
+use super::redrive::RedrivePolicy;
 use super::{DeduplicationScope, FifoThroughputLimit, QueueAttributes};
 use crate::arn::QueueArn;
 use crate::error::{ErrorCode, SqsError};
@@ -293,6 +294,26 @@ fn a_redrive_policy_takes_the_count_as_number_or_text() {
         assert_eq!(policy.target().to_string(), ARN);
         assert!(policy.as_str().contains(r#""maxReceiveCount":1000"#));
     }
+}
+
+/// The text is written anew when the count was a text, with the ARN inside.
+#[test]
+fn a_redrive_policy_reads_back_whatever_its_target_says() {
+    for region in [
+        r"eu\u000anorth",
+        r"eu\u0022north",
+        r"eu\u005cnorth",
+        "\u{e9}u-north",
+    ] {
+        let arn = format!("arn:aws:sqs:{region}:123456789012:dead");
+        let text = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":"3"}}"#);
+        let error = RedrivePolicy::parse(&text).unwrap_err();
+        let reason = "Reason: Invalid value for deadLetterTargetArn.";
+        assert!(error.message.ends_with(reason), "{error}");
+    }
+    let text = format!(r#"{{"deadLetterTargetArn":"{ARN}","maxReceiveCount":"3"}}"#);
+    let policy = RedrivePolicy::parse(&text).unwrap();
+    assert_eq!(RedrivePolicy::parse(policy.as_str()).as_ref(), Ok(&policy));
 }
 
 #[test]

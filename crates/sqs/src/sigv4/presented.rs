@@ -12,6 +12,7 @@ use super::query::Query;
 use super::refusal::{Refusal, Scheme};
 use super::timestamp::Timestamp;
 use super::{EXPIRES_LIMIT_S, Policy, SKEW_LIMIT_MS, Scope};
+use crate::arn::is_region;
 use crate::hex;
 
 /// The only algorithm that is accepted.
@@ -151,9 +152,7 @@ impl Presented {
             let day = day.clone();
             return Err(Refusal::ScopeDay { day, timestamp });
         }
-        let word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let plain = !region.is_empty() && region.bytes().all(word);
-        if !plain || policy.region.is_some_and(|only| only != region) {
+        if !is_region(region) || policy.region.is_some_and(|only| only != region) {
             return Err(Refusal::ScopeRegion);
         }
         if !policy.services.contains(&service.as_str()) {
