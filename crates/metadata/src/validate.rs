@@ -47,6 +47,8 @@ impl Metadata {
     }
 
     fn check_counters(&self) -> Checked {
+        let placed = self.cluster.is_none() || self.partitions() > 0;
+        holds(placed, "a founded cluster has partitions")?;
         holds(
             self.revision < COUNTED && self.next_queue < COUNTED,
             "changes and queues are counted one by one",

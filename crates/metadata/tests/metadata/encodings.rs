@@ -10,8 +10,8 @@ use crate::pinned::{
 use crate::samples::{PARTITION, QUEUE, cluster, commands, metadata, placed, queues, replies};
 use crate::script::envelope;
 use hikyaku_metadata::{
-    ClusterRecord, Command, DecodeError, DeleteQueue, Envelope, Member, Metadata, QueueRecord,
-    ReplicaId, Replicas, Reply, Role, decode_entry, encode_entry, home_partition,
+    ClusterRecord, Command, DecodeError, DeleteQueue, Envelope, Found, Member, Metadata,
+    QueueRecord, ReplicaId, Replicas, Reply, Role, decode_entry, encode_entry, home_partition,
 };
 use std::collections::BTreeMap;
 
@@ -128,6 +128,22 @@ fn a_checkpoint_that_contradicts_itself_is_refused() {
         Metadata::decode(&at_its_end),
         Err(DecodeError::Impossible(_))
     ));
+}
+
+/// The next queue would have no home, on every replica.
+#[test]
+fn a_checkpoint_of_a_cluster_without_partitions_is_refused() {
+    let mut founded = Metadata::new();
+    let found = envelope(1, 100, Command::Found(Found::everywhere(cluster())));
+    founded.apply_entry(1, &encode_entry(50, &[found])).unwrap();
+    let mut nowhere = founded.encode();
+    // Behind version, time, counters, the flag that there is a cluster, and its id.
+    assert_eq!(nowhere[50..54], cluster().partitions.to_le_bytes());
+    nowhere[50..54].fill(0);
+    assert_eq!(
+        Metadata::decode(&nowhere),
+        Err(DecodeError::Impossible("a founded cluster has partitions"))
+    );
 }
 
 /// Before spreads, a queue had its home alone, and keeps it.
