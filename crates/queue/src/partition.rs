@@ -66,6 +66,13 @@ pub struct LiveRun {
     pub count: u32,
 }
 
+impl LiveRun {
+    /// Index of the last entry.
+    fn last_index(&self) -> u64 {
+        self.first_index + self.entries - 1
+    }
+}
+
 /// A slice with what the partition's totals have been charged for it.
 #[derive(Debug)]
 struct Hosted {

@@ -3,9 +3,9 @@
 //! Everything that apply depends on is written and nothing else: replicas that applied the same
 //! entries write the same bytes, however they came by their state.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Applied, Hosted, Partition, Tombstone};
+use super::{Applied, Hosted, LiveRun, Partition, Tombstone};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::command::LATEST_T;
 use crate::ids::INDEX_LIMIT;
@@ -139,12 +139,68 @@ impl Partition {
         if messages != held {
             return Err("the live runs are the slices' messages");
         }
-        let last = live
-            .iter()
-            .map(|run| run.first_index + run.entries - 1)
-            .max();
+        if !are_distinct(&live) {
+            return Err("a message is there once");
+        }
+        let last = live.iter().map(|run| run.last_index()).max();
         (last <= Some(self.applied.index))
             .then_some(())
             .ok_or("no message is ahead of the log")
+    }
+}
+
+/// Whether no message is in two of these runs, which are in their order.
+fn are_distinct(live: &[LiveRun]) -> bool {
+    // Runs by their first ordinal, with the ordinal behind their last and their last entry. Those that
+    // reach the entry at hand have no ordinal in common; others are dropped when they are met.
+    let mut reaching: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
+    for run in live {
+        let end = run.ordinal + run.count;
+        while let Some((ordinal, (other_end, last))) = reaching.range(..end).next_back() {
+            if *last < run.first_index {
+                let ended = *ordinal;
+                reaching.remove(&ended);
+            } else if *other_end > run.ordinal {
+                return false;
+            } else {
+                break;
+            }
+        }
+        reaching.insert(run.ordinal, (end, run.last_index()));
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    use super::{LiveRun, are_distinct};
+
+    fn runs() -> impl Strategy<Value = Vec<LiveRun>> {
+        let run = (0..12_u64, 0..12_u32, 1..4_u64, 1..4_u32);
+        let run = run.prop_map(|(first_index, ordinal, entries, count)| LiveRun {
+            first_index,
+            ordinal,
+            entries,
+            count,
+        });
+        proptest::collection::vec(run, 0..8)
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_in_two_runs_is_found(mut runs in runs()) {
+            runs.sort_unstable_by_key(|run| (run.first_index, run.ordinal));
+            let names = runs.iter().flat_map(|run| {
+                let ordinals = run.ordinal..run.ordinal + run.count;
+                let entries = run.first_index..=run.last_index();
+                entries.flat_map(move |index| ordinals.clone().map(move |ordinal| (index, ordinal)))
+            });
+            let names: Vec<(u64, u32)> = names.collect();
+            let distinct: BTreeSet<_> = names.iter().collect();
+            prop_assert_eq!(are_distinct(&runs), distinct.len() == names.len());
+        }
     }
 }
