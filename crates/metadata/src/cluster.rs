@@ -103,10 +103,14 @@ impl ClusterRecord {
             _ => reader.u8()?,
         };
         let handle_keys = reader.list(|reader| Ok((reader.u32()?, reader.array()?)))?;
-        let nodes = reader.list(|reader| match version {
+        let nodes: Vec<NodeRecord> = reader.list(|reader| match version {
             WITHOUT_PLACEMENT => NodeRecord::read_1(reader),
             _ => NodeRecord::read(reader),
         })?;
+        let replicas = u64::from(partitions) * nodes.len() as u64;
+        if version == WITHOUT_PLACEMENT && replicas > REPLICAS_MAX {
+            return Err(DecodeError::Impossible("all groups fit on all nodes"));
+        }
         Ok(Self {
             cluster_id,
             partitions,
@@ -119,6 +123,10 @@ impl ClusterRecord {
 
 /// Version 1 of a cluster's record knew no replication: every group was on every node.
 pub(crate) const WITHOUT_PLACEMENT: u8 = 1;
+
+/// More replicas than any cluster had whose groups were all on all nodes. They follow from two numbers,
+/// so that damage of a few bytes would ask for gigabytes.
+const REPLICAS_MAX: u64 = 1 << 16;
 
 /// More partitions than any cluster has. A home is chosen by looking at each, so that a number which
 /// is only damage would keep every replica busy for minutes.
@@ -138,7 +146,7 @@ impl ClusterSettings {
 
 #[cfg(test)]
 mod tests {
-    use super::{ClusterRecord, NodeRecord};
+    use super::{ClusterRecord, NodeRecord, WITHOUT_PLACEMENT, Writer};
     use crate::replicas::DEFAULT_REPLICATION;
 
     #[test]
@@ -153,6 +161,31 @@ mod tests {
             };
             let again = ClusterRecord::decode(&record.encode());
             assert_eq!(again.is_ok(), read, "{partitions}");
+        }
+    }
+
+    #[test]
+    fn more_replicas_than_any_cluster_had_are_damage() {
+        let without_placement = |partitions: u32, nodes: u64| {
+            let mut writer = Writer::versioned(WITHOUT_PLACEMENT);
+            writer.u128(1);
+            writer.u32(partitions);
+            writer.count(0);
+            writer.count(nodes as usize);
+            for node in 0..nodes {
+                writer.u64(node);
+                writer.text("a:1");
+            }
+            writer.finish()
+        };
+        for (partitions, nodes, read) in [(256, 256, true), (257, 256, false), (1 << 16, 2, false)]
+        {
+            let record = ClusterRecord::decode(&without_placement(partitions, nodes));
+            assert_eq!(
+                record.is_ok(),
+                read,
+                "{partitions} partitions, {nodes} nodes"
+            );
         }
     }
 
