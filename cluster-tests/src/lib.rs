@@ -3,6 +3,7 @@
 //! Nothing of this is part of the product.
 
 pub mod client;
+pub mod history;
 pub mod ledger;
 pub mod measure;
 pub mod process;
