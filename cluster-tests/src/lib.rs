@@ -2,6 +2,7 @@
 //!
 //! Nothing of this is part of the product.
 
+pub mod black_box;
 pub mod client;
 pub mod history;
 pub mod ledger;
