@@ -7,15 +7,19 @@
 //! - It starts: the new replica is *joining*, the old one is *leaving*. The old one votes on.
 //! - The new replica was opened empty, has caught up and votes: it is *promoted*. Only from then on
 //!   may the old one be taken out of the voters.
-//! - The old one votes no more: it is *removed*, and its node drops what it holds.
-//! - A joining replica whose node fails is *abandoned*: it is leaving from then on, and what was
-//!   leaving stays.
+//! - The old one votes no more: it is *removed*, and its node drops what it holds. That waits while
+//!   most of the others are not alive: without it they would be no majority.
+//! - A move that cannot go on is given up: a joining replica is *abandoned*, to be dropped without ever
+//!   having voted, and what was leaving stays.
+//!
+//! Who gives up a move looks first what the group itself has made of it, and confirms that instead if
+//! it went on.
 //!
 //! A replica id is one placement of a group on a node, drawn at random and never used twice. The
 //! replicas of the founding bear the ids of their nodes.
 //!
-//! Invariants: a group has at most one joining and one leaving replica, never two replicas on one
-//! node, and always one that votes; the version rises with every change.
+//! Invariants: a group has at most one joining and one leaving replica, or else one abandoned; never
+//! two replicas on one node, and always one that votes; the version rises with every change.
 
 use crate::codec::{DecodeError, Reader, Writer, unknown};
 use crate::machine::Metadata;
@@ -58,8 +62,10 @@ pub enum Role {
     Voter,
     /// It is opened empty, learns, and is to vote.
     Joining,
-    /// It is to vote no more, and then to be dropped.
+    /// It votes, is to vote no more, and then to be dropped.
     Leaving,
+    /// It was joining, and is to be dropped.
+    Abandoned,
 }
 
 /// The replicas of one group.
@@ -85,15 +91,15 @@ pub enum MoveStepError {
     /// What is to be promoted is not joining.
     #[error("replica {0} is not joining")]
     NotJoining(ReplicaId),
-    /// What is to be removed is not leaving.
+    /// What is to be removed is neither leaving nor abandoned.
     #[error("replica {0} is not leaving")]
     NotLeaving(ReplicaId),
     /// A replica votes until the one in its place does.
     #[error("replica {0} is to be promoted first")]
     SuccessorFirst(ReplicaId),
-    /// There is nothing to abandon.
-    #[error("no replica is joining")]
-    NothingJoins,
+    /// There is no move, or it was given up already.
+    #[error("there is no move to give up")]
+    NothingToAbandon,
 }
 
 impl Replicas {
@@ -112,9 +118,20 @@ impl Replicas {
         self.of(|member| member.role == Role::Leaving)
     }
 
+    /// The replica that was joining.
+    pub fn abandoned(&self) -> Option<(ReplicaId, Member)> {
+        self.of(|member| member.role == Role::Abandoned)
+    }
+
     /// Whether a move is under way.
     pub fn is_moving(&self) -> bool {
-        self.joining().or(self.leaving()).is_some()
+        self.of(|member| member.role != Role::Voter).is_some()
+    }
+
+    /// Those that vote, as far as is confirmed.
+    pub fn voters(&self) -> impl Iterator<Item = &Member> {
+        let members = self.members.values();
+        members.filter(|it| matches!(it.role, Role::Voter | Role::Leaving))
     }
 
     fn of(&self, wanted: impl Fn(&Member) -> bool) -> Option<(ReplicaId, Member)> {
@@ -122,16 +139,10 @@ impl Replicas {
         found.map(|(replica, member)| (*replica, *member))
     }
 
-    /// How many replicas the group has once its move is done.
-    pub fn settled(&self) -> usize {
-        let leaving = usize::from(self.leaving().is_some());
-        self.members.len() - leaving
-    }
-
-    /// How many replicas of a group without a move vote.
-    pub(crate) fn voters(&self) -> usize {
+    /// Those that stay when the move is done.
+    pub fn staying(&self) -> impl Iterator<Item = &Member> {
         let members = self.members.values();
-        members.filter(|it| it.role == Role::Voter).count()
+        members.filter(|it| matches!(it.role, Role::Voter | Role::Joining))
     }
 
     fn at(&self, version: u64) -> Result<(), MoveStepError> {
@@ -169,7 +180,7 @@ impl Replicas {
             return Ok(None);
         };
         self.at(version)?;
-        if member.role != Role::Leaving {
+        if !matches!(member.role, Role::Leaving | Role::Abandoned) {
             return Err(MoveStepError::NotLeaving(replica));
         }
         if let Some((successor, _)) = self.joining() {
@@ -180,18 +191,22 @@ impl Replicas {
         Ok(Some(members))
     }
 
-    /// The members once the joining replica is given up.
-    pub(crate) fn abandoned(
+    /// The members once the move is given up.
+    pub(crate) fn given_up(
         &self,
         version: u64,
     ) -> Result<BTreeMap<ReplicaId, Member>, MoveStepError> {
         self.at(version)?;
-        let (joining, _) = self.joining().ok_or(MoveStepError::NothingJoins)?;
-        let mut members = self.with(joining, Role::Leaving);
-        if let Some((leaving, _)) = self.leaving() {
-            members
-                .entry(leaving)
-                .and_modify(|it| it.role = Role::Voter);
+        if self.joining().or(self.leaving()).is_none() {
+            return Err(MoveStepError::NothingToAbandon);
+        }
+        let mut members = self.members.clone();
+        for member in members.values_mut() {
+            member.role = match member.role {
+                Role::Joining => Role::Abandoned,
+                Role::Leaving => Role::Voter,
+                role => role,
+            };
         }
         Ok(members)
     }
@@ -334,6 +349,7 @@ impl Role {
             Self::Voter => 1,
             Self::Joining => 2,
             Self::Leaving => 3,
+            Self::Abandoned => 4,
         });
     }
 
@@ -342,6 +358,7 @@ impl Role {
             1 => Ok(Self::Voter),
             2 => Ok(Self::Joining),
             3 => Ok(Self::Leaving),
+            4 => Ok(Self::Abandoned),
             role => Err(unknown("role of a replica", role)),
         }
     }
@@ -370,7 +387,7 @@ impl MoveStepError {
                 writer.u8(5);
                 writer.u64(replica.0);
             }
-            Self::NothingJoins => writer.u8(6),
+            Self::NothingToAbandon => writer.u8(6),
         }
     }
 
@@ -381,7 +398,7 @@ impl MoveStepError {
             3 => Ok(Self::NotJoining(ReplicaId(reader.u64()?))),
             4 => Ok(Self::NotLeaving(ReplicaId(reader.u64()?))),
             5 => Ok(Self::SuccessorFirst(ReplicaId(reader.u64()?))),
-            6 => Ok(Self::NothingJoins),
+            6 => Ok(Self::NothingToAbandon),
             kind => Err(unknown("error of a move", kind)),
         }
     }

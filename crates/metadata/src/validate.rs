@@ -84,10 +84,10 @@ impl Metadata {
         };
         let (joining, leaving) = (with(Role::Joining), with(Role::Leaving));
         holds(
-            joining <= 1 && leaving <= 1,
+            joining.max(leaving) + with(Role::Abandoned) <= 1,
             "a group makes one move at a time",
         )?;
-        // What is leaving votes until its successor does.
+        // What is leaving votes at least until its successor does.
         holds(
             with(Role::Voter) + joining.min(leaving) > 0,
             "a group has a replica that votes",

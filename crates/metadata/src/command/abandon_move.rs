@@ -1,10 +1,10 @@
-//! AbandonMove: a joining replica will not catch up.
+//! AbandonMove: a move cannot go on.
 
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::machine::Metadata;
 use crate::replicas::{GroupKey, MoveStepError};
 
-/// Gives up the joining replica of a group: it is leaving from then on, and what was leaving stays.
+/// Gives up the move of a group: what was joining is abandoned, what was leaving stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbandonMove {
     /// The group.
@@ -16,7 +16,7 @@ pub struct AbandonMove {
 impl AbandonMove {
     pub(crate) fn apply(self, metadata: &mut Metadata) -> Result<u64, MoveStepError> {
         metadata.step(self.group, |replicas| {
-            replicas.abandoned(self.version).map(Some)
+            replicas.given_up(self.version).map(Some)
         })
     }
 

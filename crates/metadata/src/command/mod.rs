@@ -63,9 +63,9 @@ pub enum Command {
     StartMove(start_move::StartMove),
     /// A joining replica votes.
     ReplicaPromoted(replica_promoted::ReplicaPromoted),
-    /// A leaving replica is out of its group.
+    /// A leaving or abandoned replica is out of its group.
     ReplicaRemoved(replica_removed::ReplicaRemoved),
-    /// A joining replica is given up.
+    /// A move is given up.
     AbandonMove(abandon_move::AbandonMove),
 }
 

@@ -1,10 +1,10 @@
-//! ReplicaRemoved: a leaving replica votes no more.
+//! ReplicaRemoved: a leaving or abandoned replica is out of its group.
 
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::machine::Metadata;
 use crate::replicas::{GroupKey, MoveStepError, ReplicaId};
 
-/// Confirms that a leaving replica is out of the group, after which its node drops what it holds. Told
+/// Confirms that a leaving or abandoned replica is out of its group, after which its node drops what it holds. Told
 /// again, it changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplicaRemoved {

@@ -93,7 +93,7 @@ fn check_places(metadata: &Metadata, node: u64) -> Result<(), SetNodeStateError>
         if replicas.on(node).is_none() {
             continue;
         }
-        let needed = replicas.settled().min(cluster.replication.into());
+        let needed = replicas.staying().count().min(cluster.replication.into());
         let nodes = cluster.nodes.iter();
         let places = nodes.filter(|record| place(replicas, record)).count();
         if places < needed {

@@ -93,7 +93,7 @@ impl StartMove {
         if !replicas.members.contains_key(&replica) {
             return Err(StartMoveError::NoSuchReplica(replica));
         }
-        if self.add.is_none() && replicas.voters() == 1 {
+        if self.add.is_none() && replicas.members.len() == 1 {
             return Err(StartMoveError::LastVoter(replica));
         }
         Ok(())

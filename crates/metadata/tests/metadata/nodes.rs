@@ -78,6 +78,13 @@ fn removed(replica: u64, version: u64) -> Command {
     })
 }
 
+fn abandon(version: u64) -> Command {
+    Command::AbandonMove(AbandonMove {
+        group: GROUP,
+        version,
+    })
+}
+
 fn roles(cluster: &Cluster) -> Vec<(u64, u64, Role)> {
     let replicas = cluster.metadata.replicas(GROUP).unwrap();
     let members = replicas.members.iter();
@@ -261,22 +268,16 @@ fn what_was_leaving_stays_when_its_successor_is_given_up() {
     let mut cluster = Cluster::founded();
     join(&mut cluster, 14);
     assert_eq!(start(&mut cluster, 1, Some((77, 14)), Some(11)), Ok(2));
-    let abandon = |version| {
-        Command::AbandonMove(AbandonMove {
-            group: GROUP,
-            version,
-        })
-    };
     assert_eq!(step(&mut cluster, abandon(1)), Err(MoveStepError::Stale(2)));
     assert_eq!(step(&mut cluster, abandon(2)), Ok(3));
-    let (voter, leaving) = (Role::Voter, Role::Leaving);
+    let (voter, abandoned) = (Role::Voter, Role::Abandoned);
     assert_eq!(
         roles(&cluster),
         [
             (11, 11, voter),
             (12, 12, voter),
             (13, 13, voter),
-            (77, 14, leaving)
+            (77, 14, abandoned)
         ]
     );
     // A driver that had promoted it in the meantime comes too late, and it is taken out again.
@@ -284,10 +285,26 @@ fn what_was_leaving_stays_when_its_successor_is_given_up() {
     assert_eq!(late, Err(MoveStepError::Stale(3)));
     assert_eq!(
         step(&mut cluster, abandon(3)),
-        Err(MoveStepError::NothingJoins)
+        Err(MoveStepError::NothingToAbandon)
     );
     assert_eq!(step(&mut cluster, removed(77, 3)), Ok(4));
     assert_eq!(roles(&cluster).len(), 3);
+}
+
+#[test]
+fn a_voter_that_cannot_be_spared_any_more_stays() {
+    let mut cluster = Cluster::founded();
+    assert_eq!(start(&mut cluster, 1, None, Some(11)), Ok(2));
+    assert_eq!(step(&mut cluster, abandon(2)), Ok(3));
+    let late = step(&mut cluster, removed(11, 2));
+    assert_eq!(late, Err(MoveStepError::Stale(3)));
+    assert!(
+        roles(&cluster)
+            .iter()
+            .all(|(.., role)| *role == Role::Voter)
+    );
+    let again = step(&mut cluster, abandon(3));
+    assert_eq!(again, Err(MoveStepError::NothingToAbandon));
 }
 
 #[test]

@@ -69,7 +69,8 @@ impl Nodes {
                 let (group, id) = (removed.group, removed.replica.0);
                 let done = self.role(group, id).is_none();
                 Reply::MoveStepped(self.step(group, removed.version, done, |nodes| {
-                    if nodes.role(group, id) != Some(Role::Leaving) {
+                    let role = nodes.role(group, id);
+                    if role != Some(Role::Leaving) && role != Some(Role::Abandoned) {
                         return Err(MoveStepError::NotLeaving(ReplicaId(id)));
                     }
                     if let Some(successor) = nodes.with_role(group, Role::Joining) {
@@ -83,11 +84,16 @@ impl Nodes {
                 let group = abandon.group;
                 Reply::MoveStepped(self.step(group, abandon.version, false, |nodes| {
                     let joining = nodes.with_role(group, Role::Joining);
-                    let joining = joining.ok_or(MoveStepError::NothingJoins)?;
-                    if let Some(leaving) = nodes.with_role(group, Role::Leaving) {
+                    let leaving = nodes.with_role(group, Role::Leaving);
+                    if (joining, leaving) == (None, None) {
+                        return Err(MoveStepError::NothingToAbandon);
+                    }
+                    if let Some(joining) = joining {
+                        nodes.set_role(group, joining, Role::Abandoned);
+                    }
+                    if let Some(leaving) = leaving {
                         nodes.set_role(group, leaving, Role::Voter);
                     }
-                    nodes.set_role(group, joining, Role::Leaving);
                     Ok(())
                 }))
             }
@@ -169,7 +175,8 @@ impl Nodes {
             return Ok(());
         }
         let in_group = self.replicas.iter().filter(|it| it.group == group);
-        let kept = in_group.filter(|it| it.role != Role::Leaving).count();
+        let kept = in_group.filter(|it| it.role == Role::Voter || it.role == Role::Joining);
+        let kept = kept.count();
         let needed = kept.min(self.replication.into()) as u32;
         let mut places = 0;
         for other in self.nodes.iter().filter(|it| it.node != node && it.storage) {
@@ -197,7 +204,7 @@ impl Nodes {
         if start.version != version {
             return Err(StartMoveError::Stale(version));
         }
-        let moving = [Role::Joining, Role::Leaving];
+        let moving = [Role::Joining, Role::Leaving, Role::Abandoned];
         if moving
             .iter()
             .any(|role| self.with_role(group, *role).is_some())

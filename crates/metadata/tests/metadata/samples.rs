@@ -288,7 +288,7 @@ pub fn replies() -> Vec<Reply> {
         Reply::MoveStepped(Err(MoveStepError::NotJoining(ReplicaId(99)))),
         Reply::MoveStepped(Err(MoveStepError::NotLeaving(ReplicaId(6)))),
         Reply::MoveStepped(Err(MoveStepError::SuccessorFirst(ReplicaId(99)))),
-        Reply::MoveStepped(Err(MoveStepError::NothingJoins)),
+        Reply::MoveStepped(Err(MoveStepError::NothingToAbandon)),
     ]
 }
 
