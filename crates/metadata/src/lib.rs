@@ -5,7 +5,8 @@
 //! `hikyaku-queue`: no clock, no randomness, no hash order, no I/O. Time is what entries say, new
 //! queue ids are counted, and homes are computed by a hash of our own.
 //!
-//! It knows the cluster's nodes and which [`Replicas`] each Raft group has on them.
+//! It knows the cluster's nodes and which [`Replicas`] each Raft group has on them; [`plan`] says what
+//! should move, and the metadata leader drives it.
 //!
 //! It owns the [`QueueRecord`]s and the one versioned [`hikyaku_queue::Descriptor`] inside each. A
 //! change of a descriptor is *pending* until every partition of the queue's spread has confirmed
@@ -27,6 +28,7 @@ mod founding;
 mod machine;
 mod node;
 mod placement;
+mod planner;
 mod record;
 mod replicas;
 mod reply;
@@ -66,6 +68,7 @@ pub use placement::{
     FIFO_SPREAD, MESSAGE_GROUP_SLOTS, SPREAD_MAX, home_partition, message_group_partition,
     message_group_slot, spread,
 };
+pub use planner::{Limits, Observed, Step, plan};
 pub use record::{FifoThroughputLimit, IN_FLIGHT_LIMIT, QueueRecord, Settings};
 pub use replicas::{
     DEFAULT_REPLICATION, GroupKey, MAX_REPLICATION, Member, MoveStepError, ReplicaId, Replicas,
