@@ -161,12 +161,19 @@ fn essence(request: &Request) -> Request {
     essence
 }
 
+/// As many changed requests as `PROPTEST_CASES` says, and not fewer than two thousand.
+fn config() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    let cases = default.cases.max(2_000);
+    ProptestConfig {
+        cases,
+        max_global_rejects: 2 * cases,
+        ..default
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 2_000,
-        max_global_rejects: 4_000,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config())]
 
     #[test]
     fn no_changed_request_is_believed(
