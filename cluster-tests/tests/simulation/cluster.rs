@@ -144,6 +144,7 @@ impl Machine {
             memory_bytes: MEMORY_BYTES,
             request_budget: REQUEST_BUDGET,
             grow_spreads: true,
+            cooldown_ms: None,
         };
         let raft = Arc::new(raft);
         let settled = Arc::new(Settled);

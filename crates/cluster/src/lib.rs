@@ -29,6 +29,7 @@ mod queues;
 mod router;
 mod seats;
 mod watch;
+mod wishes;
 
 pub use catalogue::{Catalogue, CatalogueCopy, CopyUpdate, MemoryCopy, Pairs};
 pub use control::{ControlPlane, ControlUnavailable};

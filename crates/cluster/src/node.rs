@@ -20,6 +20,7 @@ use crate::ports::{Clock, Entropy};
 use crate::router::{Router, settle_claims};
 use crate::seats::Seat;
 use crate::watch::{News, Watch};
+use crate::wishes::Wish;
 
 /// How long a stop waits for others to take over leadership.
 const HAND_OFF_LIMIT: Duration = Duration::from_secs(3);
@@ -47,6 +48,9 @@ pub struct NodeSettings {
     /// Whether standard queues without a wish of their owner get more partitions when their load asks
     /// for it.
     pub grow_spreads: bool,
+    /// How long after the deletion of a queue its name stays taken, and after a purge the next one is
+    /// refused, in ms and for the whole cluster, whoever said otherwise before; `None` leaves it.
+    pub cooldown_ms: Option<u64>,
 }
 
 /// What a node is made of.
@@ -96,6 +100,7 @@ pub struct Node {
     catalogue: Arc<Catalogue>,
     entropy: Arc<dyn Entropy>,
     memory: MemoryBudget,
+    wish: Arc<Wish>,
     stop: watch::Sender<bool>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -155,6 +160,10 @@ impl Node {
         tasks.spawn(until(stopped, async move { keeping.keep().await }));
         tasks.spawn(settle_claims(Arc::clone(&router), claims, stop.subscribe()));
         tasks.spawn(watch.run(stop.subscribe()));
+        let wish = Arc::new(Wish::new(settings.cooldown_ms));
+        let (wanted, asked) = (Arc::clone(&wish), Arc::clone(&control));
+        let stopped = stop.subscribe();
+        tasks.spawn(until(stopped, async move { wanted.settle(asked).await }));
         Ok(Arc::new(Self {
             settings,
             replicas: parts.replicas,
@@ -163,6 +172,7 @@ impl Node {
             catalogue,
             entropy: parts.entropy,
             memory,
+            wish,
             stop,
             tasks: Mutex::new(tasks),
         }))
@@ -205,10 +215,12 @@ impl Node {
     }
 
     /// Whether requests can be answered: the cluster is founded and known here, and a metadata leader
-    /// is known. A single leaderless partition does not make a node unready.
+    /// is known that has heard what this node wants of it. A single leaderless partition does not make a
+    /// node unready.
     pub fn is_ready(&self) -> bool {
         let leader_known = self.control.seat().lead().node.is_some();
-        leader_known && self.catalogue.cluster().is_some() && !*self.stop.borrow()
+        let known = self.catalogue.cluster().is_some();
+        leader_known && known && self.wish.is_settled() && !*self.stop.borrow()
     }
 
     /// Hands leadership away, stops serving, then the replicas, in this order, so that nothing is cut

@@ -24,14 +24,15 @@ pub struct ClusterRecord {
 /// What an operator may change on the running cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClusterSettings {
-    /// How long the name of a deleted queue stays taken, in ms; 0 frees it at once. SQS says 60 s.
-    pub name_reuse_delay_ms: u64,
+    /// How long the name of a deleted queue stays taken, and how long after a purge the next one is
+    /// refused, in ms; 0 allows both at once. SQS says 60 s (SQS-CONTRACT section 5).
+    pub cooldown_ms: u64,
 }
 
 impl Default for ClusterSettings {
     fn default() -> Self {
         Self {
-            name_reuse_delay_ms: 60_000,
+            cooldown_ms: 60_000,
         }
     }
 }
@@ -134,12 +135,12 @@ const PARTITIONS_MAX: u32 = 1 << 16;
 
 impl ClusterSettings {
     pub(crate) fn write(self, writer: &mut Writer) {
-        writer.u64(self.name_reuse_delay_ms);
+        writer.u64(self.cooldown_ms);
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
-            name_reuse_delay_ms: reader.u64()?,
+            cooldown_ms: reader.u64()?,
         })
     }
 }

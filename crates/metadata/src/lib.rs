@@ -50,7 +50,7 @@ pub use command::found::{Found, FoundError};
 pub use command::housekeep::HOUSEKEEP_LIMIT;
 pub use command::join_node::{JoinNode, JoinNodeError, Joined};
 pub use command::partition_emptied::PartitionEmptied;
-pub use command::purge_queue::{PURGE_INTERVAL_MS, PurgeQueue, PurgeQueueError};
+pub use command::purge_queue::{PurgeQueue, PurgeQueueError};
 pub use command::replica_promoted::ReplicaPromoted;
 pub use command::replica_removed::ReplicaRemoved;
 pub use command::set_attributes::{SetAttributes, SetAttributesError};

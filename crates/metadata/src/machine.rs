@@ -320,9 +320,7 @@ impl Metadata {
             .removals
             .get(revision)
             .expect("a freed name has its removal");
-        let free_at = removal
-            .at_ms
-            .saturating_add(self.settings.name_reuse_delay_ms);
+        let free_at = removal.at_ms.saturating_add(self.settings.cooldown_ms);
         (self.now < free_at).then(|| free_at - self.now)
     }
 

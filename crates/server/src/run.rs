@@ -246,6 +246,7 @@ fn node_settings(
         request_budget: Duration::from_millis(config.limits.request_budget_ms),
         // On one node more partitions add no disk and no core; they only thin the batches.
         grow_spreads: config.cluster.grow_queues && several,
+        cooldown_ms: config.cluster.cooldown_ms,
     }
 }
 

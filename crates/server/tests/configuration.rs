@@ -241,7 +241,11 @@ fn a_disagreement_names_both_values_and_where_they_are_from() {
 
 #[test]
 fn what_cannot_work_is_refused() {
-    let cases: [(Texts, &str); 25] = [
+    let cases: [(Texts, &str); 26] = [
+        (
+            &[("cluster.cooldown_ms", "600001")],
+            "must be at most 600000",
+        ),
         (
             &[("region", "eu.north")],
             "must be letters, digits, hyphens",

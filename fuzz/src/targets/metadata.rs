@@ -298,9 +298,7 @@ fn envelopes() -> Vec<Envelope> {
             partition: PartitionId(0),
         }),
         Command::Housekeep,
-        Command::ChangeSettings(ChangeSettings(ClusterSettings {
-            name_reuse_delay_ms: 0,
-        })),
+        Command::ChangeSettings(ChangeSettings(ClusterSettings { cooldown_ms: 0 })),
         Command::PartitionEmptied(PartitionEmptied {
             queue,
             version: 3,

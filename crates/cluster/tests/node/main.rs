@@ -4,6 +4,7 @@ mod network;
 mod routers;
 mod spread;
 mod three_nodes;
+mod wishes;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -27,6 +28,11 @@ use hikyaku_storage::{CrashKind, Log, LogConfig, SimDisk, Work};
 use network::Wires;
 
 async fn start(disk: &Arc<SimDisk>) -> Arc<Node> {
+    start_with(disk, None).await
+}
+
+/// A node whose configuration says something of the cluster's cooldown, or nothing.
+async fn start_with(disk: &Arc<SimDisk>, cooldown_ms: Option<u64>) -> Arc<Node> {
     let log = Log::open(Arc::clone(disk) as _, LogConfig::small(), Work::Task).expect("opens");
     let peers = Peers::new(Arc::new(Wires::default()), Identity::new(7), []);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -42,6 +48,7 @@ async fn start(disk: &Arc<SimDisk>) -> Arc<Node> {
         memory_bytes: 1 << 30,
         request_budget: Duration::from_secs(20),
         grow_spreads: true,
+        cooldown_ms,
     };
     let parts = NodeParts {
         peers: raft.peers().clone(),

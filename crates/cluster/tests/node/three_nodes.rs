@@ -44,6 +44,7 @@ pub fn settings(node: u64, founders: Vec<(u64, String)>) -> NodeSettings {
         memory_bytes: 1 << 30,
         request_budget: Duration::from_secs(20),
         grow_spreads: true,
+        cooldown_ms: None,
     }
 }
 

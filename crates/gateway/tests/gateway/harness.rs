@@ -48,6 +48,7 @@ impl Net for NoNetwork {
 pub struct Setup {
     pub log: LogConfig,
     pub memory_bytes: usize,
+    pub cooldown_ms: Option<u64>,
     pub config: GatewayConfig,
     pub access: Access,
     pub tls: Option<Arc<ServerConfig>>,
@@ -60,6 +61,7 @@ impl Default for Setup {
         Self {
             log: LogConfig::small(),
             memory_bytes: 1 << 30,
+            cooldown_ms: None,
             config: GatewayConfig::default(),
             access: Access::anyone(),
             tls: None,
@@ -119,6 +121,7 @@ impl Front {
             memory_bytes: setup.memory_bytes,
             request_budget: Duration::from_secs(20),
             grow_spreads: true,
+            cooldown_ms: setup.cooldown_ms,
         };
         let parts = NodeParts {
             peers: raft.peers().clone(),

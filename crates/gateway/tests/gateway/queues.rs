@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::Front;
+use crate::harness::{Front, Setup};
 
 const NO_QUEUE: &str = "AWS.SimpleQueueService.NonExistentQueue";
 
@@ -210,6 +210,24 @@ async fn a_deleted_queue_is_gone_and_its_name_rests() {
         .refused("CreateQueue", json!({ "QueueName": "orders" }))
         .await;
     assert_eq!(code, "AWS.SimpleQueueService.QueueDeletedRecently");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_a_cooldown_purges_and_creates_again_at_once() {
+    let front = Front::start_as(Setup {
+        cooldown_ms: Some(0),
+        ..Setup::default()
+    });
+    let front = front.await;
+    let (mut client, url) = front.client_with_queue().await;
+    let queue = json!({ "QueueUrl": url });
+    client.act("PurgeQueue", queue.clone()).await;
+    client.act("PurgeQueue", queue.clone()).await;
+    let message = json!({ "QueueUrl": url, "MessageBody": "of the first queue" });
+    client.act("SendMessage", message).await;
+    client.act("DeleteQueue", queue).await;
+    assert_eq!(client.create("orders", json!({})).await, url);
+    assert!(client.receive(&url).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,15 +12,15 @@ pub struct ChangeSettings(pub ClusterSettings);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeSettingsError {
     /// Removals are not remembered for that long.
-    #[error("name_reuse_delay_ms is {0}, more than {REMOVAL_MEMORY_MS}")]
-    NameReuseDelayTooLong(u64),
+    #[error("cooldown_ms is {0}, more than {REMOVAL_MEMORY_MS}")]
+    CooldownTooLong(u64),
 }
 
 impl ChangeSettings {
     pub(crate) fn apply(self, metadata: &mut Metadata) -> Result<(), ChangeSettingsError> {
-        let delay = self.0.name_reuse_delay_ms;
-        if delay > REMOVAL_MEMORY_MS {
-            return Err(ChangeSettingsError::NameReuseDelayTooLong(delay));
+        let cooldown = self.0.cooldown_ms;
+        if cooldown > REMOVAL_MEMORY_MS {
+            return Err(ChangeSettingsError::CooldownTooLong(cooldown));
         }
         metadata.put_settings(self.0);
         Ok(())
@@ -37,14 +37,14 @@ impl ChangeSettings {
 
 impl ChangeSettingsError {
     pub(crate) fn write(self, writer: &mut Writer) {
-        let Self::NameReuseDelayTooLong(delay) = self;
+        let Self::CooldownTooLong(cooldown) = self;
         writer.u8(1);
-        writer.u64(delay);
+        writer.u64(cooldown);
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match reader.u8()? {
-            1 => Ok(Self::NameReuseDelayTooLong(reader.u64()?)),
+            1 => Ok(Self::CooldownTooLong(reader.u64()?)),
             kind => Err(unknown("error of changing settings", kind)),
         }
     }

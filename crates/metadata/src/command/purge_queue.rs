@@ -4,9 +4,6 @@ use crate::codec::{DecodeError, Reader, Writer, unknown};
 use crate::machine::Metadata;
 use hikyaku_queue::QueueId;
 
-/// How long after a purge the next one is refused, in ms (SQS's own rule).
-pub const PURGE_INTERVAL_MS: u64 = 60_000;
-
 /// Drops every message that was sent before, deduplication memory included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PurgeQueue {
@@ -35,9 +32,10 @@ impl PurgeQueue {
             return Err(PurgeQueueError::NoSuchQueue(self.queue));
         };
         let now = metadata.now();
+        let cooldown = metadata.settings().cooldown_ms;
         let next = record
             .purged_at_ms
-            .map_or(0, |at| at.saturating_add(PURGE_INTERVAL_MS));
+            .map_or(0, |at| at.saturating_add(cooldown));
         if now < next {
             return Err(PurgeQueueError::InProgress {
                 wait_ms: next - now,

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Model {
     pub now: u64,
     founded: Option<u128>,
-    name_reuse_delay_ms: u64,
+    cooldown_ms: u64,
     pub queues: Vec<Queue>,
     pub nodes: Nodes,
     answers: Vec<(Envelope, Reply)>,
@@ -80,7 +80,7 @@ impl Queue {
 impl Model {
     pub fn new() -> Self {
         Self {
-            name_reuse_delay_ms: 60_000,
+            cooldown_ms: 60_000,
             ..Self::default()
         }
     }
@@ -174,11 +174,11 @@ impl Model {
             }
             Command::Housekeep => Reply::Housekept,
             Command::ChangeSettings(change) => {
-                let delay = change.0.name_reuse_delay_ms;
+                let delay = change.0.cooldown_ms;
                 Reply::SettingsChanged(if delay > 600_000 {
-                    Err(ChangeSettingsError::NameReuseDelayTooLong(delay))
+                    Err(ChangeSettingsError::CooldownTooLong(delay))
                 } else {
-                    self.name_reuse_delay_ms = delay;
+                    self.cooldown_ms = delay;
                     Ok(())
                 })
             }
@@ -218,7 +218,7 @@ impl Model {
                 }),
             };
         }
-        let free_at = |at: u64| at + self.name_reuse_delay_ms;
+        let free_at = |at: u64| at + self.cooldown_ms;
         if let Some(at) = namesakes.filter_map(|queue| queue.deleted_at).max()
             && self.now < free_at(at)
         {
@@ -262,13 +262,13 @@ impl Model {
     }
 
     fn purge(&mut self, id: QueueId) -> Result<u64, PurgeQueueError> {
-        let now = self.now;
+        let (now, cooldown_ms) = (self.now, self.cooldown_ms);
         let queue = self.alive(id).ok_or(PurgeQueueError::NoSuchQueue(id))?;
         if let Some(at) = queue.purged_at
-            && now < at + 60_000
+            && now < at + cooldown_ms
         {
             return Err(PurgeQueueError::InProgress {
-                wait_ms: at + 60_000 - now,
+                wait_ms: at + cooldown_ms - now,
             });
         }
         queue.purged_at = Some(now);

@@ -143,9 +143,7 @@ pub fn commands() -> Vec<Command> {
             partition: PartitionId(9),
         }),
         Command::Housekeep,
-        Command::ChangeSettings(ChangeSettings(ClusterSettings {
-            name_reuse_delay_ms: 10,
-        })),
+        Command::ChangeSettings(ChangeSettings(ClusterSettings { cooldown_ms: 10 })),
         Command::PartitionEmptied(PartitionEmptied {
             queue: QUEUE,
             version: 8,
@@ -235,7 +233,7 @@ pub fn replies() -> Vec<Reply> {
         Reply::DescriptorDelivered,
         Reply::Housekept,
         Reply::SettingsChanged(Ok(())),
-        Reply::SettingsChanged(Err(ChangeSettingsError::NameReuseDelayTooLong(9))),
+        Reply::SettingsChanged(Err(ChangeSettingsError::CooldownTooLong(9))),
         Reply::PartitionEmptied,
         Reply::AttributesSet(Err(SetAttributesError::Attributes(
             AttributeError::StandardOnly(AttributeName::Spread),

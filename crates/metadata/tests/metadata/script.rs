@@ -264,8 +264,8 @@ pub fn command() -> impl Strategy<Value = Command> {
         }),
         6 => moves::command(),
         2 => Just(Command::Housekeep),
-        1 => prop_oneof![Just(0), Just(60_000), Just(600_001)].prop_map(|name_reuse_delay_ms| {
-            Command::ChangeSettings(ChangeSettings(ClusterSettings { name_reuse_delay_ms }))
+        1 => prop_oneof![Just(0), Just(60_000), Just(600_001)].prop_map(|cooldown_ms| {
+            Command::ChangeSettings(ChangeSettings(ClusterSettings { cooldown_ms }))
         }),
     ]
 }

@@ -97,16 +97,17 @@ fn the_name_of_a_deleted_queue_is_free_after_a_minute_and_its_id_never() {
 }
 
 #[test]
-fn an_operator_can_free_names_at_once() {
+fn an_operator_can_allow_at_once_what_sqs_allows_after_a_minute() {
     let mut cluster = Cluster::founded();
-    let settings = ClusterSettings {
-        name_reuse_delay_ms: 0,
-    };
+    let settings = ClusterSettings { cooldown_ms: 0 };
     let reply = cluster.ask(0, Command::ChangeSettings(ChangeSettings(settings)));
     assert_eq!(reply, Reply::SettingsChanged(Ok(())));
     let queue = cluster.create(1, "orders");
     cluster.delete(2, queue);
-    assert!(cluster.create(2, "orders") > queue);
+    let queue_again = cluster.create(2, "orders");
+    assert!(queue_again > queue);
+    assert_eq!(cluster.purge(3, queue_again), Reply::QueuePurged(Ok(2)));
+    assert_eq!(cluster.purge(3, queue_again), Reply::QueuePurged(Ok(3)));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a node does, and its place in the cluster, as they are configured.
 
 use super::{Config, Counterpart, Disagreement, PeerAddress, holds};
+use hikyaku_metadata::REMOVAL_MEMORY_MS;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -22,6 +23,11 @@ pub struct ClusterConfig {
     /// Whether standard queues get more partitions when their load asks for it. `false`: a queue has
     /// those of its creation, or as many as its owner says.
     pub grow_queues: bool,
+    /// How long the name of a deleted queue stays taken, and how long after a purge the next one is
+    /// refused, in ms; 0 allows both at once, as test suites like it. It is the cluster's: proposed at
+    /// start by the node that says something else, so that the last one to start wins. Without, the
+    /// cluster keeps what it has, which is SQS's 60 s until somebody says otherwise.
+    pub cooldown_ms: Option<u64>,
     /// Where other nodes connect.
     pub peer_listen: Option<SocketAddr>,
     /// Where other nodes reach this one; without it, at `peer_listen`.
@@ -48,6 +54,7 @@ impl Default for ClusterConfig {
         Self {
             partitions: 32,
             grow_queues: true,
+            cooldown_ms: None,
             peer_listen: None,
             advertise: None,
             peers: Vec::new(),
@@ -74,6 +81,10 @@ impl Config {
             "must be at most",
             Limit(PARTITIONS_MAX.into()),
         )?;
+
+        let remembered = cluster.cooldown_ms.is_none_or(|ms| ms <= REMOVAL_MEMORY_MS);
+        let most = Limit(REMOVAL_MEMORY_MS);
+        holds(remembered, "cluster.cooldown_ms", "must be at most", most)?;
 
         if !self.roles.storage {
             let rule = "must name nodes with storage, for a node that has none";

@@ -65,6 +65,12 @@ pub const KEYS: &[Key] = &[
         "Whether standard queues get more partitions when their load asks for it"
     ),
     key!(
+        "cluster.cooldown_ms",
+        cluster.cooldown_ms,
+        "How long a deleted queue's name stays taken and a purge rules out the next, in ms, on all \
+         nodes; the last one to start wins; empty: as the cluster has it, 60000 at first"
+    ),
+    key!(
         "cluster.peer_listen",
         cluster.peer_listen,
         "Where other nodes connect, ADDRESS:PORT"
