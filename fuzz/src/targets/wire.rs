@@ -36,7 +36,7 @@ pub const MESSAGES: Target = Target {
 /// Reads a message, and again what is written of it.
 type Reader = fn(Bytes) -> Result<usize, prost::DecodeError>;
 
-const READERS: [Reader; 8] = [
+const READERS: [Reader; 9] = [
     read::<node::Requests>,
     read::<node::Answers>,
     read::<node::SnapshotChunk>,
@@ -45,6 +45,7 @@ const READERS: [Reader; 8] = [
     read::<node::StoredMembership>,
     read::<node::ControlRequest>,
     read::<founding::Standing>,
+    read::<node::WatchResponse>,
 ];
 
 fn read<M: Message + Default + PartialEq>(bytes: Bytes) -> Result<usize, prost::DecodeError> {
@@ -174,6 +175,22 @@ fn seeds() -> Vec<Vec<u8>> {
             }],
         })),
     };
+    let news = node::WatchResponse {
+        news: 4,
+        led: vec![node::Led {
+            group: 1,
+            term: 3,
+            now_ms: 1_700_000_000_000,
+        }],
+        catalogue: Some(node::CatalogueChange {
+            synced: 9,
+            revision: 8,
+            replace_all: false,
+            cluster: Bytes::from_static(b"cluster"),
+            changed: vec![Bytes::from_static(b"record")],
+            removed: vec![5, 6],
+        }),
+    };
     let messages: [Vec<u8>; READERS.len()] = [
         requests.encode_to_vec(),
         answers.encode_to_vec(),
@@ -183,6 +200,7 @@ fn seeds() -> Vec<Vec<u8>> {
         stored.encode_to_vec(),
         control.encode_to_vec(),
         member.encode_to_vec(),
+        news.encode_to_vec(),
     ];
     let tagged = |(kind, message): (u8, Vec<u8>)| [vec![kind], message].concat();
     (0..).zip(messages).map(tagged).collect()
