@@ -9,5 +9,6 @@ mod limits;
 mod messages;
 mod query;
 mod queues;
+mod robustness;
 mod serving;
 mod tls;
