@@ -14,7 +14,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::history::History;
+use crate::history::{History, lines};
 
 mod actions;
 mod attributes;
@@ -152,6 +152,16 @@ pub fn judge(history: &History) -> Verdict {
     }
     verdict.violations.sort_by_key(|violation| violation.rule);
     verdict
+}
+
+/// Panics with the verdict when a promise is broken, and says where the history is kept.
+pub fn assert_kept(history: &History) {
+    let verdict = judge(history);
+    if verdict.violations.is_empty() {
+        return;
+    }
+    let (summary, kept) = (history.summary(), lines::kept(history));
+    panic!("{summary}; {kept}:\n{verdict}");
 }
 
 impl Verdict {

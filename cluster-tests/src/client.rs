@@ -1,7 +1,7 @@
 //! A small SQS client: AWS JSON 1.0 over one HTTP/1.1 connection.
 //!
 //! It runs over any byte stream, a TCP connection of the machine or of the simulation, and never
-//! retries: one call is one HTTP attempt, so that its outcome can be written into a ledger. It
+//! retries: one call is one HTTP attempt, so that its outcome can be written into a history. It
 //! knows the wire, not the rules: what the server refuses it tries anyway.
 
 use std::time::Duration;
@@ -14,6 +14,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
+
+use crate::history::Mentions;
 
 #[cfg(test)]
 mod tests;
@@ -96,6 +98,8 @@ pub struct Incoming {
     pub body: String,
     /// `ApproximateReceiveCount`.
     pub receive_count: u32,
+    /// `SentTimestamp`, milliseconds.
+    pub sent_ms: Option<u64>,
     /// FIFO's message group.
     pub message_group: Option<String>,
     /// FIFO's sequence number.
@@ -125,6 +129,19 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// The counts among a queue's attributes.
+    ///
+    /// # Errors
+    /// [`CallError::NotUnderstood`] when they are not there.
+    pub fn among(attributes: &Map<String, Value>) -> Result<Self, CallError> {
+        let attributes = Value::Object(attributes.clone());
+        Ok(Self {
+            visible: number(&attributes, "ApproximateNumberOfMessages")?,
+            in_flight: number(&attributes, "ApproximateNumberOfMessagesNotVisible")?,
+            delayed: number(&attributes, "ApproximateNumberOfMessagesDelayed")?,
+        })
+    }
+
     /// All messages that exist.
     pub fn total(&self) -> u64 {
         self.visible + self.in_flight + self.delayed
@@ -142,6 +159,9 @@ pub struct EntryError {
     pub code: String,
     /// Whether the client is wrong; otherwise the entry may have had its effect.
     pub sender_fault: bool,
+    /// How often the answer named the entry; anything but once as failed is a fault of the server,
+    /// and the error has no code then.
+    pub mentions: Mentions,
 }
 
 /// An open connection to a server.
@@ -372,12 +392,7 @@ impl Connection {
     /// # Errors
     /// See [`CallError`].
     pub async fn counts(&mut self, queue_url: &str) -> Result<Counts, CallError> {
-        let attributes = Value::Object(self.attributes(queue_url).await?);
-        Ok(Counts {
-            visible: number(&attributes, "ApproximateNumberOfMessages")?,
-            in_flight: number(&attributes, "ApproximateNumberOfMessagesNotVisible")?,
-            delayed: number(&attributes, "ApproximateNumberOfMessagesDelayed")?,
-        })
+        Counts::among(&self.attributes(queue_url).await?)
     }
 }
 
@@ -429,30 +444,39 @@ fn send_entry((place, message): (usize, &Outgoing)) -> Value {
     entry
 }
 
-/// The outcome of each entry, found by its id: exactly one for each.
+/// The outcome of each entry, found by its id.
 fn batch_results<T>(
     answer: &Value,
     entries: usize,
     read: impl Fn(&Value) -> Result<T, CallError>,
 ) -> Result<Vec<EntryResult<T>>, CallError> {
     let by_id = |member: &'static str, id: &str| {
-        list(answer, member)
-            .iter()
-            .find(|e| e.get("Id").and_then(Value::as_str) == Some(id))
+        let entries = list(answer, member).iter();
+        let named = entries.filter(|e| e.get("Id").and_then(Value::as_str) == Some(id));
+        named.collect::<Vec<&Value>>()
     };
     let result = |place| {
         let id = entry_id(place);
-        match (by_id("Successful", &id), by_id("Failed", &id)) {
-            (Some(entry), None) => Ok(Ok(read(entry)?)),
-            (None, Some(entry)) => Ok(Err(EntryError {
+        let (successful, failed) = (by_id("Successful", &id), by_id("Failed", &id));
+        let mentions = Mentions {
+            successful: successful.len() as u32,
+            failed: failed.len() as u32,
+        };
+        match (successful.as_slice(), failed.as_slice()) {
+            ([entry], []) => Ok(Ok(read(entry)?)),
+            ([], [entry]) => Ok(Err(EntryError {
                 code: text(entry, "Code")?,
                 sender_fault: entry
                     .get("SenderFault")
                     .and_then(Value::as_bool)
                     .unwrap_or(false),
+                mentions,
             })),
-            (Some(_), Some(_)) => Err(CallError::NotUnderstood(format!("{id} ok and failed"))),
-            (None, None) => Err(CallError::NotUnderstood(format!("{id} not answered"))),
+            _ => Ok(Err(EntryError {
+                code: String::new(),
+                sender_fault: false,
+                mentions,
+            })),
         }
     };
     (0..entries).map(result).collect()
@@ -468,6 +492,10 @@ fn incoming(message: &Value) -> Result<Incoming, CallError> {
         receipt_handle: text(message, "ReceiptHandle")?,
         body: text(message, "Body")?,
         receive_count: number(attributes, "ApproximateReceiveCount")?,
+        sent_ms: match attributes.get("SentTimestamp") {
+            Some(_) => Some(number(attributes, "SentTimestamp")?),
+            None => None,
+        },
         message_group: group.map(str::to_owned),
         sequence: sequence(attributes)?,
     })

@@ -5,8 +5,8 @@
 pub mod black_box;
 pub mod client;
 pub mod history;
-pub mod ledger;
 pub mod measure;
+pub mod memory;
 pub mod process;
 pub mod recorder;
 pub mod workload;

@@ -2,7 +2,7 @@
 //!
 //! They decide by the bodies of the messages, not by chance, so that a simulation with one seed has
 //! one course. A client whose connection broke dials again until the server is back; what it did not
-//! hear the end of is in the ledger as such. FIFO producers try again with the same deduplication id;
+//! hear the end of is in the history as such. FIFO producers try again with the same deduplication id;
 //! producers for a standard queue go on with the next message, since a repeated send would be a new
 //! message.
 
@@ -204,12 +204,14 @@ impl<D: Dial> Client<D> {
         self.note(answer);
     }
 
-    /// Receives and deletes until the queue says that it holds nothing, visible or not.
+    /// Receives and deletes until the queue says that it holds nothing, visible or not, and marks that
+    /// in the history. No other client may be at work.
     ///
     /// # Errors
     /// When that does not happen within `deadline`.
     pub async fn drain(&mut self, deadline: Duration) -> anyhow::Result<()> {
         let until = Instant::now() + deadline;
+        let from_us = self.target.recorder.now_us();
         let wanted = Wanted {
             max: MAX_BATCH as u32,
             visibility_timeout: None,
@@ -222,9 +224,10 @@ impl<D: Dial> Client<D> {
                 continue;
             }
             let (target, connection) = self.connection().await;
-            let answer = connection.counts(&target.queue_url).await;
+            let answer = target.counts(connection).await;
             let counts = self.note(answer);
             if counts.is_some_and(|counts| counts.total() == 0) {
+                self.target.drained(from_us);
                 return Ok(());
             }
             ensure!(
@@ -238,7 +241,7 @@ impl<D: Dial> Client<D> {
     pub async fn counts(&mut self) -> crate::client::Counts {
         loop {
             let (target, connection) = self.connection().await;
-            let answer = connection.counts(&target.queue_url).await;
+            let answer = target.counts(connection).await;
             match self.note(answer) {
                 Some(counts) => return counts,
                 None => sleep(DIAL_INTERVAL).await,
@@ -305,6 +308,7 @@ mod tests {
             receipt_handle: String::new(),
             body: production(0).message(number).body,
             receive_count,
+            sent_ms: None,
             message_group: None,
             sequence: None,
         };

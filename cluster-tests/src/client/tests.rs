@@ -11,7 +11,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::task::JoinHandle;
 
-use super::{CallError, Connection, Outgoing, Wanted};
+use super::{Connection, Outgoing, Wanted};
 
 /// A connection to a server that gives the same answer to everything.
 async fn connection(status: u16, body: &'static str) -> (Connection, JoinHandle<()>) {
@@ -89,13 +89,21 @@ async fn each_batch_entry_has_its_own_outcome() {
 }
 
 #[tokio::test]
-async fn an_entry_without_an_outcome_is_not_understood() {
-    let (mut connection, _server) = connection(200, r#"{"Successful":[]}"#).await;
-    let refusal = connection
-        .send("q", &[Outgoing::default()])
-        .await
-        .unwrap_err();
-    assert!(matches!(refusal, CallError::NotUnderstood(_)), "{refusal}");
+async fn an_entry_that_is_not_named_once_may_have_had_its_effect() {
+    let (mut connection, _server) = connection(
+        200,
+        r#"{"Successful":[{"Id":"e1","MessageId":"m"}],
+            "Failed":[{"Id":"e1","Code":"InvalidParameterValue","SenderFault":true}]}"#,
+    )
+    .await;
+    let two = [Outgoing::default(), Outgoing::default()];
+    let results = connection.send("q", &two).await.unwrap();
+    let mentions = |place: usize| {
+        let error = results[place].as_ref().unwrap_err();
+        assert!(!error.sender_fault);
+        (error.mentions.successful, error.mentions.failed)
+    };
+    assert_eq!((mentions(0), mentions(1)), ((0, 0), (1, 1)));
 }
 
 #[tokio::test]

@@ -134,6 +134,14 @@ pub fn keep(history: &History) -> io::Result<PathBuf> {
     Ok(path)
 }
 
+/// Keeps a history for whoever looks into a failure, and says where.
+pub fn kept(history: &History) -> String {
+    match keep(history) {
+        Ok(path) => format!("the history is in {}", path.display()),
+        Err(error) => format!("the history could not be kept: {error}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

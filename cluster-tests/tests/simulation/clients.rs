@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hikyaku_cluster_tests::client::Connection;
-use hikyaku_cluster_tests::ledger::{Kind, Ledger};
-use hikyaku_cluster_tests::recorder::{Book, Target};
+use hikyaku_cluster_tests::history::{History, lines};
+use hikyaku_cluster_tests::recorder::{Recorder, Target};
 use hikyaku_cluster_tests::workload::{Client, Consumption, Dial, Production, Progress};
 use tokio::task::JoinSet;
 use turmoil::Sim;
@@ -31,6 +31,17 @@ const MESSAGE_GROUPS: usize = 8;
 
 /// Of simulated time, after the last fault.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Which promises a queue makes beyond those of every queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// No order.
+    Standard,
+    /// Order within each message group; deduplication over the whole queue.
+    Fifo,
+    /// Order within each message group; deduplication within each of them.
+    FifoByMessageGroup,
+}
 
 /// On which partitions a queue is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,39 +88,52 @@ impl Dial for Dialer {
     }
 }
 
-/// Where the clients leave their book.
-pub type Shelf = Arc<OnceLock<Book>>;
+/// Where the clients leave their recorder.
+pub type Shelf = Arc<OnceLock<Recorder>>;
 
-/// Adds the clients' host to a simulation; their book is on the shelf from their first moment.
-pub fn start(sim: &mut Sim<'_>, servers: &[&'static str], work: Work) -> Shelf {
+/// Adds the clients' host to a simulation; their recorder is on the shelf from their first moment.
+/// The servers' wall clocks differ by at most `clock_bound_ms`.
+pub fn start(
+    sim: &mut Sim<'_>,
+    servers: &[&'static str],
+    work: Work,
+    clock_bound_ms: u64,
+) -> Shelf {
     let shelf = Shelf::default();
-    let book = Arc::clone(&shelf);
+    let recorder = Arc::clone(&shelf);
     let dialer = Dialer {
         servers: Arc::new(servers.to_vec()),
         next: Arc::default(),
     };
     sim.client(CLIENTS, async move {
-        let book = book
-            .get_or_init(|| Book::new(Ledger::new(work.kind)))
-            .clone();
-        Ok(run(dialer, work, book).await?)
+        let recorder = recorder.get_or_init(|| Recorder::new(clock_bound_ms));
+        Ok(run(dialer, work, recorder.clone()).await?)
     });
     shelf
 }
 
-/// What the clients wrote.
-pub fn ledger(shelf: &Shelf) -> Ledger {
-    shelf.get().expect("the clients began").ledger().clone()
+/// Drives the simulation to the clients' end; `meanwhile` is called between its steps.
+///
+/// # Panics
+/// When the clients cannot do their work; what they wrote until then is kept.
+pub fn drive<'s>(sim: &mut Sim<'s>, shelf: &Shelf, mut meanwhile: impl FnMut(&mut Sim<'s>)) {
+    loop {
+        match sim.step() {
+            Ok(true) => return,
+            Ok(false) => meanwhile(sim),
+            Err(error) => panic!("{error}; {}", lines::kept(&history(shelf))),
+        }
+    }
 }
 
-async fn run(dialer: Dialer, work: Work, book: Book) -> anyhow::Result<()> {
+/// What the clients wrote.
+pub fn history(shelf: &Shelf) -> History {
+    shelf.get().expect("the clients began").history().clone()
+}
+
+async fn run(dialer: Dialer, work: Work, recorder: Recorder) -> anyhow::Result<()> {
     let fifo = work.kind != Kind::Standard;
-    let target = Target {
-        queue_url: create_queue(&dialer, work.kind).await,
-        visibility_timeout: VISIBILITY_TIMEOUT,
-        delay: Duration::ZERO,
-        book,
-    };
+    let target = create_queue(&dialer, work.kind, &recorder).await;
     let progress = Arc::new(Progress::default());
     let client = || Client::new(dialer.clone(), target.clone(), Arc::clone(&progress));
 
@@ -125,7 +149,7 @@ async fn run(dialer: Dialer, work: Work, book: Book) -> anyhow::Result<()> {
     }
     let mut owners = JoinSet::new();
     if work.spread == Spread::Restless {
-        owners.spawn(own(dialer.clone(), target.queue_url.clone()));
+        owners.spawn(own(dialer.clone(), target.clone()));
     }
     let mut consumers = JoinSet::new();
     for _ in 0..CONSUMERS {
@@ -139,14 +163,12 @@ async fn run(dialer: Dialer, work: Work, book: Book) -> anyhow::Result<()> {
     progress.stop();
     consumers.join_all().await;
 
-    let counts = client().counts().await;
-    target.book.ledger().counted(counts.total());
-    target.book.ledger().drain_begins(target.book.now());
+    client().counts().await;
     client().drain(DRAIN_DEADLINE).await
 }
 
 /// Asks until a server answers; creating a queue twice is creating it once.
-async fn create_queue(dialer: &Dialer, kind: Kind) -> String {
+async fn create_queue(dialer: &Dialer, kind: Kind, recorder: &Recorder) -> Target {
     let timeout = VISIBILITY_TIMEOUT.as_secs().to_string();
     let mut attributes = vec![("VisibilityTimeout", timeout.as_str())];
     let name = match kind {
@@ -161,21 +183,23 @@ async fn create_queue(dialer: &Dialer, kind: Kind) -> String {
     }
     loop {
         if let Ok(mut connection) = dialer.dial().await
-            && let Ok(queue_url) = connection.create_queue(name, &attributes).await
+            && let Ok(target) = recorder
+                .create_queue(&mut connection, name, &attributes)
+                .await
         {
-            return queue_url;
+            return target;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
 /// Changes its mind about the queue's partitions until it is stopped.
-async fn own(dialer: Dialer, queue_url: String) {
+async fn own(dialer: Dialer, target: Target) {
     for width in WIDTHS.into_iter().cycle() {
         if let Ok(mut connection) = dialer.dial().await {
             let attributes = [("Hikyaku.Spread", width.to_string())];
             // Whatever becomes of it, the next one comes soon.
-            let _ = connection.set_attributes(&queue_url, &attributes).await;
+            let _ = target.set_attributes(&mut connection, &attributes).await;
         }
         tokio::time::sleep(CONTENT).await;
     }

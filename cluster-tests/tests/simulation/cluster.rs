@@ -10,7 +10,8 @@ use futures_util::future::BoxFuture;
 use hikyaku_cluster::{
     Clock, HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemEntropy, ToldClock,
 };
-use hikyaku_cluster_tests::ledger::{Kind, Ledger};
+use hikyaku_cluster_tests::history::History;
+use hikyaku_cluster_tests::memory::Memory;
 use hikyaku_gateway::{Access, Gateway, GatewayConfig};
 use hikyaku_proto::founding;
 use hikyaku_raft::{FoundingCalls, Identity, Peers, RaftConfig, RaftNode};
@@ -20,9 +21,9 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use turmoil::net::TcpListener;
 
-use super::clients::{self, PORT, Spread};
+use super::clients::{self, Kind, PORT, Spread};
 use super::ports::{Front, SkewedClock, Wires};
-use super::weather::{Climate, Crash, Weather};
+use super::weather::{Change, Climate, Crash, Weather};
 
 const SERVERS: [&str; 3] = ["node-1", "node-2", "node-3"];
 const PEER_PORT: u16 = 9325;
@@ -41,6 +42,10 @@ const REQUEST_BUDGET: Duration = Duration::from_secs(4);
 
 /// Wall clocks of nodes differ by up to this much.
 const MOST_SKEW_MS: i64 = 200;
+
+/// How long a node may have heard no T after its start: the weather keeps it apart from a leader for
+/// seconds, and elections take seconds more.
+const HEARS_WITHIN: Duration = Duration::from_secs(12);
 
 /// Elections take seconds here; a storm lasts several of them.
 const CLIMATE: Climate = Climate {
@@ -73,7 +78,7 @@ impl FoundingCalls for Settled {
 }
 
 /// One run and what the clients saw of it.
-pub fn run(seed: u64, kind: Kind, spread: Spread) -> Ledger {
+pub fn run(seed: u64, kind: Kind, spread: Spread) -> History {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut sim = turmoil::Builder::new()
         .rng_seed(seed)
@@ -104,22 +109,32 @@ pub fn run(seed: u64, kind: Kind, spread: Spread) -> Ledger {
         messages_per_producer: MESSAGES_PER_PRODUCER,
         pause: PAUSE,
     };
-    let shelf = clients::start(&mut sim, &SERVERS, work);
+    let shelf = clients::start(&mut sim, &SERVERS, work, 2 * MOST_SKEW_MS.unsigned_abs());
     let mut weather = Weather::of(seed, &CLIMATE, &SERVERS);
-    while !sim.step().expect("the clients do their work") {
-        weather.blow(&mut sim, |server, crash| {
+    let mut memory = Memory::new(&SERVERS, HEARS_WITHIN);
+    clients::drive(&mut sim, &shelf, |sim| {
+        let now = sim.elapsed();
+        weather.blow(sim, |change| {
+            let (server, crash) = match change {
+                Change::Killed(server, crash) => (server, crash),
+                Change::Started(server) => return memory.started(server, now),
+            };
+            memory.killed(server, now);
             let mut disk = disks[server].lock().unwrap_or_else(PoisonError::into_inner);
             *disk = Arc::new(disk.crash(match crash {
                 Crash::Process => CrashKind::ProcessDeath,
                 Crash::Power => CrashKind::PowerCut,
             }));
         });
-    }
+    });
     assert!(
         weather.kills() > 0,
         "nothing was killed, so nothing was tested"
     );
-    clients::ledger(&shelf)
+    let mut history = clients::history(&shelf);
+    // The clients' host starts with the simulation, and its recorder with it.
+    history.marks.extend(memory.marks());
+    history
 }
 
 impl Machine {

@@ -1,15 +1,18 @@
 //! Servers, clients, network, disks and time in one thread, driven by one seed.
 //!
 //! A run draws its weather from the seed: when servers are killed, when the network holds its breath
-//! or loses what it carries. Clients go on through it and the ledger judges. The same seed gives the
-//! same run, which is what makes a finding worth having; so each run is a process of its own, in
-//! which clocks and random numbers follow the simulation, libraries' included.
+//! or loses what it carries. Clients go on through it and write a history, which is judged. The same
+//! seed gives the same run, which is what makes a finding worth having; so each run is a process of
+//! its own, in which clocks and random numbers follow the simulation, libraries' included.
 //!
 //! ```sh
 //! cargo test -p hikyaku-cluster-tests --test simulation              # a few seeds of every case
 //! HIKYAKU_SEEDS=5000 cargo test ... --test simulation a_good         # a long night of some cases
 //! HIKYAKU_SEED=17 HIKYAKU_LOG=info cargo test ... --test simulation  # one seed, and the nodes' logs
 //! ```
+//!
+//! A failed run keeps its history in a file and says where; `HIKYAKU_KEEP=1` keeps that of any run, for
+//! `cargo run -p hikyaku-cluster-tests --bin judge -- FILE --evidence`.
 
 #![expect(
     clippy::print_stdout,
@@ -18,7 +21,7 @@
 
 use std::process::ExitCode;
 
-use hikyaku_cluster_tests::ledger::{Kind, Ledger, Rule};
+use hikyaku_cluster_tests::black_box::Rule;
 
 mod clients;
 mod cluster;
@@ -27,7 +30,7 @@ mod runner;
 mod stand_in;
 mod weather;
 
-use clients::Spread;
+use clients::{Kind, Spread};
 use runner::{Case, Expected};
 use stand_in::Fault;
 
@@ -66,7 +69,7 @@ const CASES: &[Case] = &[
     Case {
         name: "an_acknowledgement_before_the_disk_is_noticed",
         run: |seed| stand_in::run(seed, Kind::Standard, Fault::AcknowledgesTooSoon),
-        expected: Expected::Broken(Rule::Lost),
+        expected: Expected::Broken(Rule::AcknowledgedSend),
     },
     Case {
         name: "forgotten_receives_are_noticed",
@@ -76,7 +79,7 @@ const CASES: &[Case] = &[
     Case {
         name: "forgotten_deletes_are_noticed",
         run: |seed| stand_in::run(seed, Kind::Fifo, Fault::ForgetsDeletes),
-        expected: Expected::Broken(Rule::Resurrected),
+        expected: Expected::Broken(Rule::Delete),
     },
     Case {
         name: "forgotten_deduplication_is_noticed",
@@ -86,7 +89,7 @@ const CASES: &[Case] = &[
     Case {
         name: "a_clock_that_jumps_is_noticed",
         run: |seed| stand_in::run(seed, Kind::Standard, Fault::ClockJumps),
-        expected: Expected::Broken(Rule::HeldTwice),
+        expected: Expected::Broken(Rule::Visibility),
     },
 ];
 

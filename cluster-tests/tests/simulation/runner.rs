@@ -6,18 +6,21 @@
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::{env, fmt, thread};
 
+use hikyaku_cluster_tests::black_box::{Rule, judge as verdict_on};
+use hikyaku_cluster_tests::history::{History, lines};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
-
-use super::{Ledger, Rule};
 
 /// Set for a child: the case and its seed, `name 17`.
 const CHILD: &str = "HIKYAKU_SIMULATED";
 
 /// What the nodes of a single seed log, as tracing's filters say it: `info`, `hikyaku_raft=debug`.
 const LOG: &str = "HIKYAKU_LOG";
+
+/// When set, the history of a single seed is kept whatever the judge says.
+const KEEP: &str = "HIKYAKU_KEEP";
 
 /// Without `HIKYAKU_SEEDS`.
 const DEFAULT_SEEDS: u64 = 10;
@@ -36,8 +39,8 @@ pub struct Case {
     /// A sentence.
     pub name: &'static str,
     /// One run; panics when clients could not do their work.
-    pub run: fn(u64) -> Ledger,
-    /// What the ledger is to find.
+    pub run: fn(u64) -> History,
+    /// What the judge is to find.
     pub expected: Expected,
 }
 
@@ -117,12 +120,18 @@ fn child_main(cases: &[Case], child: &str) -> ExitCode {
             .with_timer(SimulatedTime);
         log.with_writer(std::io::stderr).with_ansi(false).init();
     }
-    let ledger = (case.run)(seed);
-    println!("{}", ledger.summary());
-    for finding in ledger.findings() {
-        println!("{BROKEN}{finding}");
+    let history = (case.run)(seed);
+    let verdict = verdict_on(&history);
+    println!("{}", history.summary());
+    for violation in &verdict.violations {
+        println!("{BROKEN}{violation}");
     }
-    println!("{COURSE}{:016x}", ledger.digest());
+    println!("not exercised {:?}", verdict.not_exercised());
+    let failed = case.expected == Expected::Kept && !verdict.violations.is_empty();
+    if failed || env::var_os(KEEP).is_some() {
+        println!("{}", lines::kept(&history));
+    }
+    println!("{COURSE}{:016x}", history.digest());
     ExitCode::SUCCESS
 }
 
@@ -220,7 +229,7 @@ impl Run {
     }
 
     fn broke(&self, rule: Rule) -> bool {
-        let word = format!("{BROKEN}{rule:?}:");
+        let word = format!("{BROKEN}{rule}:");
         self.text.lines().any(|line| line.starts_with(&word))
     }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hikyaku_cluster_tests::ledger::{Kind, Ledger};
+use hikyaku_cluster_tests::history::History;
 use hikyaku_queue::{
     Command, DeduplicationScope, Descriptor, HandleKey, HandleSealer, Name, Operation, Partition,
     PartitionId, QueueId, QueueKind, QueueState, Reply, RequestId, decode_head, encode_head,
@@ -27,7 +27,7 @@ use hyper_util::rt::TokioIo;
 use tokio::time::sleep;
 use turmoil::net::TcpListener;
 
-use super::clients::{self, PORT, Spread, VISIBILITY_TIMEOUT, Work};
+use super::clients::{self, Kind, PORT, Spread, VISIBILITY_TIMEOUT, Work};
 use super::weather::{Climate, Weather};
 
 mod actions;
@@ -77,7 +77,7 @@ pub enum Fault {
 }
 
 /// One run and what the clients saw of it.
-pub fn run(seed: u64, kind: Kind, fault: Fault) -> Ledger {
+pub fn run(seed: u64, kind: Kind, fault: Fault) -> History {
     let mut sim = turmoil::Builder::new()
         .rng_seed(seed)
         .simulation_duration(LONGEST_RUN)
@@ -100,16 +100,14 @@ pub fn run(seed: u64, kind: Kind, fault: Fault) -> Ledger {
         messages_per_producer: MESSAGES_PER_PRODUCER,
         pause: PAUSE,
     };
-    let shelf = clients::start(&mut sim, &[SERVER], work);
+    let shelf = clients::start(&mut sim, &[SERVER], work, 0);
     let mut weather = Weather::of(seed, &CLIMATE, &[SERVER]);
-    while !sim.step().expect("the clients do their work") {
-        weather.blow(&mut sim, |_, _| {});
-    }
+    clients::drive(&mut sim, &shelf, |sim| weather.blow(sim, |_| {}));
     assert!(
         weather.kills() > 0,
         "nothing was killed, so nothing was tested"
     );
-    clients::ledger(&shelf)
+    clients::history(&shelf)
 }
 
 /// One log entry: the commands, and the bodies beside them.

@@ -33,6 +33,15 @@ pub enum Crash {
     Power,
 }
 
+/// What became of a server.
+#[derive(Debug, Clone, Copy)]
+pub enum Change {
+    /// It was killed.
+    Killed(&'static str, Crash),
+    /// It was started again.
+    Started(&'static str),
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Gust {
     Kill(&'static str, Crash),
@@ -105,8 +114,9 @@ impl Weather {
         self.kills
     }
 
-    /// Lets everything happen whose time has come; `crashed` hears of each server that was killed.
-    pub fn blow(&mut self, sim: &mut Sim<'_>, mut crashed: impl FnMut(&str, Crash)) {
+    /// Lets everything happen whose time has come; `changed` hears of each server that was killed or
+    /// started.
+    pub fn blow(&mut self, sim: &mut Sim<'_>, mut changed: impl FnMut(Change)) {
         while self
             .gusts
             .last()
@@ -118,10 +128,13 @@ impl Weather {
             match gust {
                 Gust::Kill(server, crash) if sim.is_host_running(server) => {
                     sim.crash(server);
-                    crashed(server, crash);
+                    changed(Change::Killed(server, crash));
                     self.kills += 1;
                 }
-                Gust::Start(server) if !sim.is_host_running(server) => sim.bounce(server),
+                Gust::Start(server) if !sim.is_host_running(server) => {
+                    sim.bounce(server);
+                    changed(Change::Started(server));
+                }
                 Gust::Kill(..) | Gust::Start(_) => {}
                 Gust::Hold(one, other) => sim.hold(one, other),
                 Gust::Release(one, other) => sim.release(one, other),

@@ -1,13 +1,15 @@
 //! Three nodes as processes of their own: founded once, and served through the death of each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use hikyaku_cluster_tests::black_box::{Rule, assert_kept, judge};
 use hikyaku_cluster_tests::client::{Connection, Outgoing, Wanted};
 use hikyaku_cluster_tests::process::{Server, connect};
+use hikyaku_cluster_tests::recorder::{Recorder, Target};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -25,6 +27,17 @@ const DEFAULT_SHUFFLES: u64 = 5;
 /// For everything to be received on a slow machine.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(120);
 
+/// What a run through all deaths must show something about.
+const EXERCISED: [Rule; 7] = [
+    Rule::AcknowledgedSend,
+    Rule::Phantom,
+    Rule::Delete,
+    Rule::GroupOrder,
+    Rule::Sequence,
+    Rule::ReceiveCount,
+    Rule::Counts,
+];
+
 fn message(number: usize) -> Outgoing {
     Outgoing {
         body: number.to_string(),
@@ -34,26 +47,18 @@ fn message(number: usize) -> Outgoing {
     }
 }
 
-/// Receives up to ten messages and deletes them; their numbers by message group.
-async fn take(
-    connection: &mut Connection,
-    queue_url: &str,
-    taken: &mut BTreeMap<String, Vec<usize>>,
-) -> anyhow::Result<usize> {
+/// Receives up to ten messages and deletes them; how many.
+async fn take(connection: &mut Connection, target: &Target) -> anyhow::Result<usize> {
     let wanted = Wanted {
         max: 10,
-        visibility_timeout: Some(60),
-        wait: None,
+        ..Wanted::default()
     };
-    let messages = connection.receive(queue_url, wanted).await?;
+    let messages = target.receive(connection, wanted).await?;
     for message in &messages {
         assert_eq!(message.receive_count, 1, "{} came twice", message.body);
-        let group = message.message_group.clone().context("a message group")?;
-        taken.entry(group).or_default().push(message.body.parse()?);
     }
-    let handles: Vec<String> = messages.iter().map(|m| m.receipt_handle.clone()).collect();
-    if !handles.is_empty() {
-        for deleted in connection.delete(queue_url, &handles).await? {
+    if !messages.is_empty() {
+        for deleted in target.delete(connection, &messages).await? {
             ensure!(deleted.is_ok(), "not deleted: {deleted:?}");
         }
     }
@@ -80,16 +85,20 @@ async fn no_call_to_a_router_fails_while_each_node_is_killed_in_turn() -> anyhow
 }
 
 /// Kills each node in turn while a sender and a receiver go through the doors they are given: no call
-/// fails, nothing is lost, nothing comes twice, and every message group keeps its order.
+/// fails, and the judge finds nothing lost, nothing twice and every message group in order.
 async fn through_deaths(
     servers: &mut [Server],
     doors: impl Fn(&[Server], usize) -> [SocketAddr; 2],
 ) -> anyhow::Result<()> {
     let attributes = [("FifoQueue", "true"), ("VisibilityTimeout", "60")];
     let mut first = servers[0].connect().await?;
-    let queue_url = first.create_queue("orders.fifo", &attributes).await?;
-    let mut taken = BTreeMap::new();
-    let mut sent = 0;
+    // One machine, one wall clock.
+    let recorder = Recorder::new(0);
+    let target = recorder
+        .create_queue(&mut first, "orders.fifo", &attributes)
+        .await?;
+    let (sending, receiving) = (target.clone(), target);
+    let (mut sent, mut taken) = (0, 0);
     for victim in 0..servers.len() {
         let [sender, receiver] = doors(servers, victim);
         let mut sender = connect(sender).await?;
@@ -98,31 +107,35 @@ async fn through_deaths(
             if step == KILL_AFTER {
                 servers[victim].kill()?;
             }
-            for result in sender.send(&queue_url, &[message(sent)]).await? {
+            for result in sending.send(&mut sender, &[message(sent)]).await? {
                 ensure!(result.is_ok(), "message {sent} was not taken: {result:?}");
             }
             sent += 1;
             if step % 4 == 0 {
-                take(&mut receiver, &queue_url, &mut taken).await?;
+                taken += take(&mut receiver, &receiving).await?;
             }
         }
         servers[victim].restart().await?;
     }
     let mut last = servers[2].connect().await?;
+    let drain_from = recorder.now_us();
     let deadline = Instant::now() + DRAIN_DEADLINE;
-    while taken.values().map(Vec::len).sum::<usize>() < sent {
-        ensure!(Instant::now() < deadline, "{taken:?} of {sent}");
-        if take(&mut last, &queue_url, &mut taken).await? == 0 {
+    while taken < sent {
+        ensure!(Instant::now() < deadline, "{taken} of {sent}");
+        let more = take(&mut last, &receiving).await?;
+        if more == 0 {
             sleep(Duration::from_millis(50)).await;
         }
+        taken += more;
     }
-    for (group, numbers) in &taken {
-        let first = numbers[0];
-        let whole: Vec<usize> = (first..sent).step_by(GROUPS).collect();
-        assert_eq!(numbers, &whole, "{group}");
-        assert!(first < GROUPS, "{group} begins with {first}");
-    }
-    assert_eq!(last.counts(&queue_url).await?.total(), 0);
+    assert_eq!(receiving.counts(&mut last).await?.total(), 0);
+    receiving.drained(drain_from);
+    let history = recorder.history();
+    assert_eq!(history.uncertain(), 0);
+    assert_kept(&history);
+    let missed = judge(&history).not_exercised();
+    let shown = |rule: &Rule| !missed.contains(rule);
+    assert!(EXERCISED.iter().all(shown), "{missed:?} not exercised");
     Ok(())
 }
 

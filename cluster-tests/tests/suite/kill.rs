@@ -2,7 +2,7 @@
 //!
 //! Whatever was acknowledged is there after each restart, once; nothing deleted comes back; what
 //! was in flight stays hidden until its visibility timeout; message groups keep their order; and at
-//! the end the counts are right. The ledger knows these promises; the tests here make the weather.
+//! the end the counts are right. The judge knows these promises; the tests here make the weather.
 //!
 //! `HIKYAKU_KILLS=20` makes a long run of it.
 
@@ -10,10 +10,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
+use hikyaku_cluster_tests::black_box::{Rule, assert_kept, judge};
 use hikyaku_cluster_tests::client::{Connection, Incoming, Wanted};
-use hikyaku_cluster_tests::ledger::{Kind, Ledger};
+use hikyaku_cluster_tests::history::lines;
 use hikyaku_cluster_tests::process::{self, Server};
-use hikyaku_cluster_tests::recorder::{Book, Target};
+use hikyaku_cluster_tests::recorder::{Recorder, Target};
 use hikyaku_cluster_tests::workload::{Client, Consumption, Dial, MAX_BATCH, Production, Progress};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -43,7 +45,7 @@ impl Dial for Dialer {
     }
 }
 
-/// A server, one queue on it, and the book of that queue.
+/// A server, one queue on it, and the history of that queue.
 struct Situation {
     server: Server,
     address: watch::Sender<SocketAddr>,
@@ -52,26 +54,20 @@ struct Situation {
 }
 
 impl Situation {
-    async fn new(kind: Kind) -> anyhow::Result<Self> {
+    async fn new(fifo: bool) -> anyhow::Result<Self> {
         let server = Server::start().await?;
         let timeout = VISIBILITY_TIMEOUT.as_secs().to_string();
         let mut attributes = vec![("VisibilityTimeout", timeout.as_str())];
-        let fifo = kind != Kind::Standard;
         if fifo {
             attributes.push(("FifoQueue", "true"));
         }
         let name = if fifo { "kill.fifo" } else { "kill" };
-        let queue_url = server
-            .connect()
-            .await?
-            .create_queue(name, &attributes)
+        // One machine, one wall clock.
+        let recorder = Recorder::new(0);
+        let mut connection = server.connect().await?;
+        let target = recorder
+            .create_queue(&mut connection, name, &attributes)
             .await?;
-        let target = Target {
-            queue_url,
-            visibility_timeout: VISIBILITY_TIMEOUT,
-            delay: Duration::ZERO,
-            book: Book::new(Ledger::new(kind)),
-        };
         let address = watch::Sender::new(server.address());
         Ok(Self {
             server,
@@ -108,18 +104,39 @@ impl Situation {
         }
     }
 
-    /// Everything that is left is received and deleted; then the book is judged.
-    async fn settle(self) -> anyhow::Result<()> {
+    /// Everything that is left is received and deleted; then the history is judged. It must show
+    /// something about these rules.
+    async fn settle(self, exercised: &[Rule]) -> anyhow::Result<()> {
         let mut client = self.client();
-        let counts = client.counts().await;
-        let now = self.target.book.now();
-        self.target.book.ledger().counted(counts.total());
-        self.target.book.ledger().drain_begins(now);
-        client.drain(DEADLINE).await?;
-        self.target.book.ledger().assert_kept();
+        client.counts().await;
+        let drained = client.drain(DEADLINE).await;
+        let history = self.target.recorder.history();
+        drained.with_context(|| lines::kept(&history))?;
+        assert_kept(&history);
+        let missed = judge(&history).not_exercised();
+        let missed: Vec<&Rule> = exercised.iter().filter(|r| missed.contains(r)).collect();
+        assert!(missed.is_empty(), "{missed:?} not exercised");
         Ok(())
     }
 }
+
+/// What any of these runs shows something about.
+const ALWAYS: [Rule; 5] = [
+    Rule::AcknowledgedSend,
+    Rule::Phantom,
+    Rule::Delete,
+    Rule::ReceiveCount,
+    Rule::Counts,
+];
+
+/// What a long run of a FIFO queue shows, too.
+const IN_ORDER: [Rule; 5] = [
+    Rule::Visibility,
+    Rule::GroupOrder,
+    Rule::GroupInFlight,
+    Rule::Sequence,
+    Rule::Batch,
+];
 
 fn kills() -> usize {
     let named = std::env::var("HIKYAKU_KILLS").ok();
@@ -129,8 +146,9 @@ fn kills() -> usize {
 }
 
 /// Producers and consumers at work while the server is killed again and again.
-async fn killed_under_load(kind: Kind, message_groups: usize) -> anyhow::Result<()> {
-    let mut situation = Situation::new(kind).await?;
+async fn killed_under_load(message_groups: usize) -> anyhow::Result<()> {
+    let fifo = message_groups > 0;
+    let mut situation = Situation::new(fifo).await?;
     let mut producers = JoinSet::new();
     for producer in 0..PRODUCERS {
         producers.spawn(situation.client().produce(Production {
@@ -162,30 +180,37 @@ async fn killed_under_load(kind: Kind, message_groups: usize) -> anyhow::Result<
     tokio::time::timeout(DEADLINE, consumers.join_all()).await?;
 
     // A run in which nothing was under way when the server died has shown nothing.
-    let ledger = situation.target.book.ledger().clone();
-    let (sent, deleted) = (ledger.acknowledged_sends(), ledger.acknowledged_deletes());
-    assert!(
-        sent >= certain && deleted > 0 && ledger.uncertain() > 0,
-        "{}",
-        ledger.summary()
-    );
-    situation.settle().await
+    {
+        let history = situation.target.recorder.history();
+        let (sent, deleted) = (history.acknowledged_sends(), history.acknowledged_deletes());
+        assert!(
+            sent >= certain && deleted > 0 && history.uncertain() > 0,
+            "{}",
+            history.summary()
+        );
+    }
+    let long: &[Rule] = if fifo {
+        &IN_ORDER
+    } else {
+        &[Rule::Visibility, Rule::Batch]
+    };
+    situation.settle(&[&ALWAYS, long].concat()).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standard_queue_survives_kill_nine() -> anyhow::Result<()> {
-    killed_under_load(Kind::Standard, 0).await
+    killed_under_load(0).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fifo_queue_survives_kill_nine() -> anyhow::Result<()> {
-    killed_under_load(Kind::Fifo, 50).await
+    killed_under_load(50).await
 }
 
 /// In flight at the crash is in flight after it: hidden, counted, and back when its time is over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_in_flight_stays_in_flight_through_kill_nine() -> anyhow::Result<()> {
-    let mut situation = Situation::new(Kind::Standard).await?;
+    let mut situation = Situation::new(false).await?;
     let production = |name: &str, messages| Production {
         name: name.into(),
         messages,
@@ -209,7 +234,7 @@ async fn what_is_in_flight_stays_in_flight_through_kill_nine() -> anyhow::Result
         let seen_before = |m: &&Incoming| received.iter().any(|r| r.message_id == m.message_id);
         assert_eq!(again.iter().filter(seen_before).count(), 0);
     }
-    situation.settle().await
+    situation.settle(&ALWAYS).await
 }
 
 async fn receive_once(situation: &Situation) -> anyhow::Result<Vec<Incoming>> {
@@ -224,7 +249,7 @@ async fn receive_once(situation: &Situation) -> anyhow::Result<Vec<Incoming>> {
 /// A receipt handle given out before the crash deletes after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn receipt_handles_outlive_kill_nine() -> anyhow::Result<()> {
-    let mut situation = Situation::new(Kind::Fifo).await?;
+    let mut situation = Situation::new(true).await?;
     situation
         .client()
         .produce(Production {
@@ -244,5 +269,5 @@ async fn receipt_handles_outlive_kill_nine() -> anyhow::Result<()> {
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     let counts = situation.client().counts().await;
     assert_eq!(counts.total(), 0, "{counts:?}");
-    situation.settle().await
+    situation.settle(&ALWAYS).await
 }
