@@ -4,8 +4,7 @@
 //! cargo run -p hikyaku-cluster-tests --bin judge -- /tmp/hikyaku-history-abc.jsonl --evidence
 //! ```
 
-#![expect(clippy::print_stdout, reason = "the verdict is its output")]
-
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -29,13 +28,14 @@ fn main() -> anyhow::Result<ExitCode> {
     let history =
         lines::load(&arguments.history).with_context(|| arguments.history.display().to_string())?;
     let verdict = judge(&history);
-    println!("{}\n{verdict}", history.summary());
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{}\n{verdict}", history.summary())?;
     if arguments.evidence {
         for violation in &verdict.violations {
-            println!("{violation}");
+            writeln!(output, "{violation}")?;
             for place in &violation.evidence {
                 let operation = serde_json::to_string(&history.operations[*place])?;
-                println!("  {place}: {operation}");
+                writeln!(output, "  {place}: {operation}")?;
             }
         }
     }
