@@ -136,6 +136,15 @@ impl NodeCalls for NoCalls {
     fn barrier(&self, _: wire::BarrierRequest) -> BoxFuture<'_, wire::BarrierResponse> {
         Box::pin(async { wire::BarrierResponse::default() })
     }
+    fn watch(&self, _: wire::WatchRequest) -> BoxFuture<'_, wire::WatchResponse> {
+        Box::pin(async { wire::WatchResponse::default() })
+    }
+    fn delivered(&self, _: wire::DeliveredRequest) -> BoxFuture<'_, wire::DeliveredResponse> {
+        Box::pin(async { wire::DeliveredResponse::default() })
+    }
+    fn describe(&self, _: wire::DescribeRequest) -> BoxFuture<'_, wire::DescribeResponse> {
+        Box::pin(async { wire::DescribeResponse::default() })
+    }
 }
 
 /// Nodes know each other from the start here.
