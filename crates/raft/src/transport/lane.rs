@@ -159,6 +159,8 @@ enum Broken {
     Failed(Status),
     #[error("ended by the peer")]
     Ended,
+    #[error("the node was removed")]
+    Removed,
     #[error("no answer within {0:?}")]
     Silent(Duration),
 }
@@ -186,7 +188,13 @@ impl Task {
                     (rest, reported) = (REST_MIN, false);
                     self.counters.opened();
                     let conversation = Conversation::new(&self);
-                    match conversation.run(stream, first, &mut self.orders).await {
+                    let removal = self.peers.removal(self.node);
+                    // Losing the conversation is its end: who waits for an answer learns it.
+                    let ended = tokio::select! {
+                        ended = conversation.run(stream, first, &mut self.orders) => ended,
+                        () = removal => Err(Broken::Removed),
+                    };
+                    match ended {
                         Ok(()) => return,
                         Err(broken) => broken,
                     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use hyper_util::rt::TokioIo;
+use tokio::sync::watch;
 use tonic::codegen::http::Uri;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -41,6 +42,8 @@ struct Peer {
     certificate_name: Option<String>,
     /// For requests that are not Raft's. It connects on first use and again after a failure.
     channel: Option<Channel>,
+    /// Dropped with the peer, which ends the streams to it.
+    known: watch::Sender<()>,
 }
 
 /// A channel whose requests carry the head for one receiver.
@@ -119,8 +122,28 @@ impl Peers {
                     address,
                     certificate_name: None,
                     channel: None,
+                    known: watch::Sender::new(()),
                 };
                 known.insert(node, peer);
+            }
+        }
+    }
+
+    /// Forgets a node: its address and the name in its certificate. Streams to it end, and requests
+    /// to it fail at once, until its address is set again.
+    pub fn remove(&self, node: u64) {
+        let gone = self.lock().remove(&node);
+        // Not dropped under the lock: what ends with it may ask for a peer once more.
+        drop(gone);
+    }
+
+    /// Completes when `node` is removed; at once when it is not known.
+    pub(crate) fn removal(&self, node: u64) -> impl Future<Output = ()> + Send + use<> {
+        let known = self.lock().get(&node).map(|peer| peer.known.subscribe());
+        async move {
+            if let Some(mut known) = known {
+                // Nothing is ever sent: it can only end.
+                while known.changed().await.is_ok() {}
             }
         }
     }

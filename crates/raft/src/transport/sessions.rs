@@ -98,9 +98,16 @@ impl Sessions {
         session
     }
 
-    /// Keeps the control lanes to all known peers open: their clocks are read over them.
+    /// Keeps the control lanes to all known peers open, for their clocks are read over them, and lets
+    /// go of the sessions with nodes that were removed.
     pub fn keep_open(&self) {
-        for node in self.0.peers.nodes() {
+        let nodes = self.0.peers.nodes();
+        {
+            let mut open = self.lock();
+            open.by_node.retain(|node, _| nodes.contains(node));
+            while open.tasks.try_join_next().is_some() {}
+        }
+        for node in nodes {
             self.with(node).control.wake();
         }
     }

@@ -9,7 +9,7 @@ use hikyaku_raft::RaftConfig;
 use hikyaku_storage::LogConfig;
 
 use crate::support::{Member, Setup, add, add_with, disks, leader_of, until};
-use crate::wires::Weather;
+use crate::wires::{Weather, address};
 
 /// Waits until all members' first groups have applied the same, and gives their sums.
 async fn sums(members: &[Member], expected: u64) {
@@ -257,4 +257,33 @@ async fn a_request_with_one_entry_larger_than_all_bounds_still_goes() {
         answer.expect("applied");
     }
     sums(&members, 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_was_removed_is_not_spoken_to_until_it_has_an_address_again() {
+    let setup = Setup::default();
+    let members = setup.found(&disks()).await;
+    let leader = leader_of(&members, 0).await;
+    let other = (leader + 1) % 3;
+    let group = members[leader].groups[0].clone();
+    let total = |member: &Member| member.groups[0].with_machine(|sum| sum.total);
+    add(&group, 1).await.expect("applied");
+    until("it follows", || total(&members[other]) == 1).await;
+    let (here, there) = (id(leader), id(other));
+    members[leader].node.peers().remove(there);
+    assert!(!members[leader].node.peers().nodes().contains(&there));
+    // What is on the wire yet.
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let before = setup.wires.carried(here, there);
+    for _ in 0..20 {
+        add(&group, 1).await.expect("a majority is left");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(setup.wires.carried(here, there), before);
+    assert_eq!(total(&members[other]), 1);
+    members[leader]
+        .node
+        .peers()
+        .set_address(there, address(there));
+    until("it follows again", || total(&members[other]) == 21).await;
 }
