@@ -26,6 +26,13 @@ impl Directory {
             .insert(group.id, group);
     }
 
+    pub fn remove(&self, group: u64) -> Option<Arc<GroupCore>> {
+        self.0
+            .write()
+            .expect("no panic happens under this lock")
+            .remove(&group)
+    }
+
     pub fn all(&self) -> Vec<Arc<GroupCore>> {
         self.0
             .read()

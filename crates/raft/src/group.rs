@@ -14,6 +14,7 @@ use openraft::impls::ProgressResponder;
 use openraft::raft::ClientWriteResult;
 use tokio::sync::{oneshot, watch};
 
+use crate::hosting::GroupSpec;
 use crate::log_store::on_disk;
 use crate::machine::{GroupClock, Machine};
 use crate::snapshot::Incoming;
@@ -81,23 +82,20 @@ pub struct GroupCore {
 
 impl GroupCore {
     pub fn new(
-        id: u64,
-        replica: u64,
+        spec: &GroupSpec,
         log: GroupLog,
-        work: Work,
-        clock: Arc<dyn GroupClock>,
         machine: Arc<dyn AnyMachine>,
         raft: Raft,
+        work: Work,
     ) -> Self {
-        let leadership = watch::Sender::default();
         Self {
-            id,
-            replica,
+            id: spec.group,
+            replica: spec.replica,
             log,
             work,
-            clock,
+            clock: Arc::clone(&spec.clock),
             machine,
-            leadership,
+            leadership: watch::Sender::default(),
             incoming: Incoming::default(),
             raft: RwLock::new(raft),
         }

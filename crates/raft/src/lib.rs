@@ -18,6 +18,7 @@ mod codec;
 mod config;
 mod directory;
 mod group;
+mod hosting;
 mod leaders;
 mod log_store;
 mod machine;
@@ -37,8 +38,9 @@ pub use config::RaftConfig;
 pub use group::{Applied, Barrier, Group, Leadership, ProposeError, Submitted};
 /// A run of live bodies, as [`Machine::live_runs`] gives them; and why a body cannot be read.
 pub use hikyaku_storage::{LiveRun, ReadError};
+pub use hosting::{DropGroupError, GroupSpec, OpenGroupError};
 pub use machine::{GroupClock, Machine, MachineError};
-pub use node::{GroupSpec, OpenGroupError, RaftNode};
+pub use node::RaftNode;
 pub use transport::calls::{NodeCalls, PeerError};
 pub use transport::clocks::WallClock;
 pub use transport::founding::{FoundingCalls, FoundingError, FoundingPeers};

@@ -1,29 +1,26 @@
-//! All groups of a node: opening, founding, the service for peers, the watchdog, the orderly stop.
+//! All groups of a node, the service for peers, and the orderly stop.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use hikyaku_storage::{GroupId, Log, Work};
-use openraft::async_runtime::WatchReceiver;
-use openraft::{Config, ServerState};
+use hikyaku_storage::{Log, Work};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tonic::Request;
 use tonic::service::interceptor::InterceptedService;
 
-use crate::config::{RaftConfig, RaftConfigError};
+use crate::config::RaftConfig;
 use crate::directory::Directory;
-use crate::group::{Group, GroupCore, Leadership};
-use crate::log_store::LogStore;
-use crate::machine::{GroupClock, Machine};
+use crate::group::Group;
+use crate::hosting::{DropGroupError, GroupSpec, Hosting, OpenGroupError, Opener};
+use crate::machine::Machine;
 use crate::maintenance;
-use crate::network::Links;
 use crate::pulse;
 use crate::snapshot;
-use crate::state_machine::{AnyMachine, AppliedPoint, Hosted, StateMachine};
 use crate::transport::answers::Answering;
 use crate::transport::calls::{Answerer, NodeCalls, NodeService};
 use crate::transport::clocks::{Clocks, WallClock};
@@ -33,11 +30,6 @@ use crate::transport::peers::Peers;
 use crate::transport::service::PeerService;
 use crate::transport::sessions::Sessions;
 use crate::transport::stats::TransportStats;
-use crate::types::Raft;
-
-/// How long a group whose core died rests before it is opened again: a fault that comes back at once
-/// must not spin.
-const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// How often an idle connection from a peer is probed, and how long the probe may take: a peer that
 /// lost its power leaves no reset behind. Nobody waits on this end, so there is no hurry.
@@ -53,35 +45,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// How long a stop waits for requests of peers that are under way.
 const PEERS_LIMIT: Duration = Duration::from_secs(2);
 
-/// A group to open on this node.
-pub struct GroupSpec {
-    /// The group's id, the same on all nodes.
-    pub group: u64,
-    /// This node's replica id in the group; never used by another placement.
-    pub replica: u64,
-    /// The partition's clock.
-    pub clock: Arc<dyn GroupClock>,
-}
-
-/// Why a group cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenGroupError {
-    /// The settings contradict each other.
-    #[error(transparent)]
-    Config(#[from] RaftConfigError),
-    /// The group's checkpoint or log cannot be read.
-    #[error("group {group:x} cannot be opened: {source}")]
-    Storage {
-        /// The group.
-        group: u64,
-        /// What failed.
-        source: io::Error,
-    },
-}
-
 /// The Raft groups of one node over one shared log.
 pub struct RaftNode {
-    opener: Opener,
+    hosting: Hosting,
     log: Log,
     settings: RaftConfig,
     directory: Directory,
@@ -91,16 +57,6 @@ pub struct RaftNode {
     stop: watch::Sender<bool>,
     server: Mutex<Option<JoinHandle<()>>>,
     answerer: Answerer,
-}
-
-/// What it takes to open a group, again and again.
-#[derive(Clone)]
-struct Opener {
-    config: Arc<Config>,
-    settings: RaftConfig,
-    sessions: Sessions,
-    snapshots: snapshot::Sender,
-    work: Work,
 }
 
 impl RaftNode {
@@ -125,7 +81,7 @@ impl RaftNode {
         };
         let directory = Directory::default();
         Ok(Self {
-            opener,
+            hosting: Hosting::new(opener, log.clone(), directory.clone()),
             log,
             settings,
             directory,
@@ -139,32 +95,45 @@ impl RaftNode {
     }
 
     /// Opens a group: the newest checkpoint, then the log. `make` gives an empty machine.
+    ///
+    /// The records of a group on this volume are one replica's, from the first opening on; another one
+    /// is refused until that one was dropped. A replica that nobody founded and that is no member
+    /// waits, and never campaigns, until a leader adds it.
     pub async fn open_group<M: Machine>(
         &self,
         spec: GroupSpec,
         make: impl Fn() -> M + Send + Sync + 'static,
     ) -> Result<Group<M>, OpenGroupError> {
-        let hosted = Arc::new(Hosted::new(Box::new(make)));
-        let machine: Arc<dyn AnyMachine> = Arc::clone(&hosted) as _;
-        let log = self.log.group(GroupId(spec.group));
-        let group = spec.group;
-        let failed = |source| OpenGroupError::Storage { group, source };
-        let parts = Parts { spec, log, machine };
-        let raft = self.opener.open(&parts).await.map_err(failed)?;
-        let core = Arc::new(GroupCore::new(
-            parts.spec.group,
-            parts.spec.replica,
-            parts.log.clone(),
-            self.opener.work,
-            Arc::clone(&parts.spec.clock),
-            Arc::clone(&parts.machine),
-            raft,
-        ));
-        self.directory.insert(Arc::clone(&core));
+        let (core, hosted) = self.hosting.open(spec, make).await?;
         self.start_pulse();
-        let watch = tokio::spawn(supervise(self.opener.clone(), parts, Arc::clone(&core)));
-        self.own(watch);
         Ok(Group::new(core, hosted))
+    }
+
+    /// Closes a group: its core stops and requests for it are refused. Its records stay, and it may be
+    /// opened again as the same replica. Whoever waits for an entry learns that its outcome is unknown.
+    /// False when the group was not open.
+    ///
+    /// Handles of the group answer [`ProposeError::NotLeader`] from now on.
+    ///
+    /// [`ProposeError::NotLeader`]: crate::ProposeError::NotLeader
+    pub async fn close_group(&self, group: u64) -> bool {
+        self.hosting.close(group).await
+    }
+
+    /// Closes a group if it is open and erases this replica of it: votes, entries and checkpoints.
+    /// Durable on return, and whole: a crash meanwhile leaves all of the replica or nothing. The group
+    /// may then be opened as another replica, which starts empty. The members should no longer count
+    /// on this one: whoever drops a voter that is still a member takes back what it promised.
+    ///
+    /// Nothing happens when nothing of the group is here; another replica's records are left alone.
+    pub async fn drop_group(&self, group: u64, replica: u64) -> Result<(), DropGroupError> {
+        self.hosting.drop_replica(group, replica).await
+    }
+
+    /// The groups with records on this volume and the replica that they are of, open or not; `None`
+    /// for one that was written before volumes said so and has not been opened since.
+    pub fn replicas(&self) -> BTreeMap<u64, Option<u64>> {
+        self.hosting.replicas()
     }
 
     /// Starts the heartbeats, with the first group.
@@ -297,6 +266,7 @@ impl RaftNode {
     }
 
     fn abort_tasks(&self) {
+        self.hosting.abandon();
         for task in self
             .tasks
             .lock()
@@ -328,145 +298,5 @@ impl Drop for RaftNode {
         {
             server.abort();
         }
-    }
-}
-
-/// What a group is opened from.
-struct Parts {
-    spec: GroupSpec,
-    log: hikyaku_storage::GroupLog,
-    machine: Arc<dyn AnyMachine>,
-}
-
-impl Opener {
-    async fn open(&self, parts: &Parts) -> io::Result<Raft> {
-        let checkpoint = parts.log.load_checkpoint().map_err(io::Error::other)?;
-        let generation = parts.machine.reset(checkpoint.as_ref())?;
-        make_durable(&parts.log).await?;
-        let links = Links {
-            group: parts.spec.group,
-            own_replica: parts.spec.replica,
-            sessions: self.sessions.clone(),
-            snapshots: self.snapshots.clone(),
-            clock: Arc::clone(&parts.spec.clock),
-            rpc_timeout: self.settings.rpc_timeout(),
-        };
-        let log = LogStore::new(parts.log.clone(), self.work, self.settings.append_bytes);
-        let machine = StateMachine {
-            machine: Arc::clone(&parts.machine),
-            generation,
-            log: parts.log.clone(),
-            work: self.work,
-        };
-        let config = Arc::clone(&self.config);
-        let raft = Raft::new(parts.spec.replica, config, links, log, machine)
-            .await
-            .map_err(io::Error::other)?;
-        // The only voter need not wait for silence.
-        let alone = raft.voter_ids().eq([parts.spec.replica]);
-        if alone {
-            raft.trigger()
-                .elect(false)
-                .await
-                .map_err(io::Error::other)?;
-        }
-        Ok(raft)
-    }
-}
-
-/// Waits until all that was submitted to the group's log is durable: openraft takes the last entry it
-/// finds at its start for flushed, and a group that is opened again may still have writes waiting.
-async fn make_durable(log: &hikyaku_storage::GroupLog) -> io::Result<()> {
-    // Entries come after a vote, so without one there is nothing to wait for.
-    let Some(vote) = log.state().vote else {
-        return Ok(());
-    };
-    let (sender, durable) = tokio::sync::oneshot::channel();
-    // The receiver is gone only when the opening was given up.
-    log.save_vote(vote, Box::new(move |result| drop(sender.send(result))));
-    durable
-        .await
-        .unwrap_or_else(|_| Err(io::Error::other("the log was closed")))
-}
-
-/// Publishes who leads, and opens the group again when its core has died: a panicked core leaves the
-/// process alive and the group dead (openraft#2116).
-async fn supervise(opener: Opener, parts: Parts, core: Arc<GroupCore>) {
-    loop {
-        follow(&core).await;
-        tracing::error!(
-            group = parts.spec.group,
-            "raft core died; opening the group again"
-        );
-        core.leadership
-            .send_if_modified(|now| std::mem::take(&mut now.serving));
-        loop {
-            tokio::time::sleep(REOPEN_PAUSE).await;
-            match opener.open(&parts).await {
-                Ok(raft) => {
-                    core.replace(raft);
-                    break;
-                }
-                Err(error) => {
-                    tracing::error!(group = parts.spec.group, %error, "group cannot be opened");
-                }
-            }
-        }
-    }
-}
-
-/// Returns when the core has stopped.
-///
-/// Wakes when the state of the replica changes, not with every entry: only a leader that does not serve
-/// yet looks at what is applied.
-async fn follow(core: &GroupCore) {
-    let raft = core.raft();
-    let mut metrics = raft.server_metrics();
-    let mut applied = core.machine.applied();
-    loop {
-        let (now, leads) = {
-            let seen = metrics.borrow_watched();
-            let point = *applied.borrow_and_update();
-            (
-                leadership_of(&seen, point),
-                seen.state == ServerState::Leader,
-            )
-        };
-        core.leadership.send_if_modified(|before| {
-            let changed = *before != now;
-            *before = now;
-            changed
-        });
-        // The core lets go of its metrics when it ends, however it ends.
-        tokio::select! {
-            changed = metrics.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-            }
-            changed = applied.changed(), if leads && !now.serving => {
-                if changed.is_err() {
-                    return;
-                }
-            }
-        }
-    }
-}
-
-fn leadership_of(
-    seen: &openraft::metrics::RaftServerMetrics<crate::types::TypeConfig>,
-    applied: AppliedPoint,
-) -> Leadership {
-    let leader_node = seen.current_leader.and_then(|leader| {
-        seen.membership_config
-            .get_node(&leader)
-            .map(|placement| placement.node)
-    });
-    let term = seen.vote.leader_id.term;
-    let serving = seen.state == ServerState::Leader && applied.term == term;
-    Leadership {
-        term,
-        leader_node,
-        serving,
     }
 }

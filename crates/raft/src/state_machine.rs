@@ -7,7 +7,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -42,6 +42,9 @@ const SUPERSEDED: &str = "the group was opened again";
 /// A machine and what belongs to it at the same entry.
 pub struct Hosted<M> {
     state: Mutex<HostedState<M>>,
+    /// Held by who changes what is on the disk beside the log, so that a core that was replaced ends
+    /// what it has begun before the next one looks.
+    turn: Mutex<()>,
     applied: watch::Sender<AppliedPoint>,
     make: Box<dyn Fn() -> M + Send + Sync>,
 }
@@ -67,6 +70,7 @@ impl<M: Machine> Hosted<M> {
         };
         Self {
             state: Mutex::new(state),
+            turn: Mutex::default(),
             applied: watch::Sender::default(),
             make,
         }
@@ -102,6 +106,11 @@ impl<M: Machine> Hosted<M> {
         Ok(())
     }
 
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        // It guards nothing in memory that a panic could leave half changed.
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HostedState<M>> {
         self.state
             .lock()
@@ -112,8 +121,12 @@ impl<M: Machine> Hosted<M> {
 /// A hosted machine without its type, so that all groups share one instantiation of openraft.
 pub trait AnyMachine: Send + Sync + 'static {
     /// Back to the state of `checkpoint`, or to the empty one. Gives the generation that applies from
-    /// now on must carry.
+    /// now on must carry. Blocks while a core that was replaced still writes.
     fn reset(&self, checkpoint: Option<&Checkpoint>) -> io::Result<u64>;
+    /// No core changes anything from now on. Blocks while one still writes.
+    fn retire(&self);
+    /// Does what changes the disk beside the log, unless the generation is over. Blocks.
+    fn in_turn(&self, generation: u64, job: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()>;
     /// The same for an installed snapshot, within its generation.
     fn install(&self, generation: u64, checkpoint: Option<&Checkpoint>) -> io::Result<()>;
     fn applied_state(&self) -> (Option<LogId>, StoredMembership);
@@ -126,10 +139,25 @@ pub trait AnyMachine: Send + Sync + 'static {
 
 impl<M: Machine> AnyMachine for Hosted<M> {
     fn reset(&self, checkpoint: Option<&Checkpoint>) -> io::Result<u64> {
+        let _turn = self.turn();
         self.state.clear_poison();
         let generation = self.lock().generation + 1;
         self.put(generation, checkpoint)?;
         Ok(generation)
+    }
+
+    fn retire(&self) {
+        let _turn = self.turn();
+        self.state.clear_poison();
+        self.lock().generation += 1;
+    }
+
+    fn in_turn(&self, generation: u64, job: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        let _turn = self.turn();
+        if self.lock().generation != generation {
+            return Err(io::Error::other(SUPERSEDED));
+        }
+        job()
     }
 
     fn install(&self, generation: u64, checkpoint: Option<&Checkpoint>) -> io::Result<()> {
@@ -271,6 +299,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     async fn get_snapshot_builder(&mut self) -> CheckpointBuilder {
         CheckpointBuilder {
             machine: Arc::clone(&self.machine),
+            generation: self.generation,
             log: self.log.clone(),
             work: self.work,
         }
@@ -290,10 +319,14 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
                 SnapshotData::Received(received) => (received.install, received.checkpoint),
                 SnapshotData::Pinned(pin) => copy_bodies(&pin, &log)?,
             };
-            install
-                .finish(checkpoint.clone())
-                .map_err(io::Error::other)?;
-            machine.install(generation, Some(&checkpoint))
+            let mut install = Some(install);
+            machine.in_turn(generation, &mut || {
+                if let Some(install) = install.take() {
+                    let finished = install.finish(checkpoint.clone());
+                    finished.map_err(io::Error::other)?;
+                }
+                machine.install(generation, Some(&checkpoint))
+            })
         })
         .await
     }
@@ -335,6 +368,7 @@ fn copy_bodies(pin: &SnapshotPin, log: &GroupLog) -> io::Result<(Install, Checkp
 /// Writes a checkpoint of the machine as it is when the building starts.
 pub struct CheckpointBuilder {
     machine: Arc<dyn AnyMachine>,
+    generation: u64,
     log: GroupLog,
     work: Work,
 }
@@ -345,12 +379,17 @@ impl RaftSnapshotBuilder<TypeConfig> for CheckpointBuilder {
     async fn build_snapshot(&mut self) -> Result<MachineSnapshot, io::Error> {
         let machine = Arc::clone(&self.machine);
         let log = self.log.clone();
-        let pin = on_disk(self.work, move || match machine.checkpoint() {
-            Some(checkpoint) => {
-                log.write_checkpoint(checkpoint).map_err(io::Error::other)?;
-                log.pin().map(Some).map_err(io::Error::other)
-            }
-            None => Ok(None),
+        let generation = self.generation;
+        let pin = on_disk(self.work, move || {
+            let mut pin = None;
+            machine.in_turn(generation, &mut || {
+                if let Some(checkpoint) = machine.checkpoint() {
+                    log.write_checkpoint(checkpoint).map_err(io::Error::other)?;
+                    pin = Some(log.pin().map_err(io::Error::other)?);
+                }
+                Ok(())
+            })?;
+            Ok::<_, io::Error>(pin)
         });
         match pin.await? {
             Some(pin) => snapshot_of(pin),

@@ -81,6 +81,12 @@ fn a_superseded_core_cannot_change_the_machine() {
     let after = hosted.reset(None).expect("empty");
     assert!(hosted.apply(before, &entry(1)).is_err());
     assert!(hosted.install(before, None).is_err());
+    let mut written = false;
+    let late = hosted.in_turn(before, &mut || {
+        written = true;
+        Ok(())
+    });
+    assert!(late.is_err() && !written);
     assert!(
         hosted.applied_state().0.is_none(),
         "nothing of the old core came through"

@@ -12,7 +12,7 @@ use hikyaku_proto::node::snapshot_progress::Progress;
 use hikyaku_storage::{Checkpoint, CheckpointError, Install, LeaderId, LiveRun};
 use openraft::storage::Snapshot;
 use prost::Message;
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
@@ -35,7 +35,11 @@ const KEPT: Duration = Duration::from_secs(300);
 
 /// A group's snapshot that is not complete yet, if there is one. Whoever writes to it holds the lock.
 #[derive(Clone, Default)]
-pub struct Incoming(Arc<Mutex<Option<Partial>>>);
+pub struct Incoming {
+    partial: Arc<Mutex<Option<Partial>>>,
+    /// The group is closed here: nothing is taken any longer.
+    closed: Arc<watch::Sender<bool>>,
+}
 
 struct Partial {
     /// The manifest, but for the vote: a new leader may send the same snapshot.
@@ -49,12 +53,33 @@ struct Partial {
 impl Incoming {
     /// Lets go of what nobody continued.
     pub fn tidy(&self) {
-        if let Ok(mut partial) = self.0.try_lock()
+        if let Ok(mut partial) = self.partial.try_lock()
             && partial
                 .as_ref()
                 .is_some_and(|partial| partial.touched.elapsed() > KEPT)
         {
             *partial = None;
+        }
+    }
+
+    /// Takes nothing any longer, and lets go of what has come.
+    pub async fn close(&self) {
+        self.closed.send_replace(true);
+        // Who holds the lock waits for the sender, and no longer for that, or for the disk.
+        *self.partial.lock().await = None;
+    }
+
+    /// Waits for something unless the group is closed before it is there.
+    async fn unless_closed<T>(
+        &self,
+        something: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Status> {
+        let mut closed = self.closed.subscribe();
+        // Losing the wait for a piece ends the transfer.
+        tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => Err(refused("the group was closed here")),
+            there = something => there,
         }
     }
 }
@@ -112,7 +137,7 @@ impl Stage {
                 let next = receiving.next;
                 Ok((progress(next), Some(Self::Bodies(receiving))))
             }
-            Self::Bodies(receiving) => match part(chunks).await? {
+            Self::Bodies(receiving) => match receiving.next_part(chunks).await? {
                 Part::Manifest(_) => Err(refused("a second manifest")),
                 Part::Bodies(bodies) => {
                     let receiving = receiving.add(bodies).await?;
@@ -181,10 +206,12 @@ impl Receiving {
                 .map_err(|error| Status::failed_precondition(error.to_string()))?,
         };
         // Another connection's transfer of this group that was lost lets go when its piece is written.
-        let slot = Arc::clone(&core.incoming.0).lock_owned();
-        let mut slot = tokio::time::timeout(STALL, slot)
-            .await
-            .map_err(|_| Status::aborted("another snapshot of the group is being received"))?;
+        let slot = async {
+            let slot = Arc::clone(&core.incoming.partial).lock_owned();
+            let busy = |_| Status::aborted("another snapshot of the group is being received");
+            tokio::time::timeout(STALL, slot).await.map_err(busy)
+        };
+        let mut slot = core.incoming.unless_closed(slot).await?;
         let resumes = slot
             .as_ref()
             .is_some_and(|partial| partial.name == manifest);
@@ -213,6 +240,10 @@ impl Receiving {
             meta,
             next,
         })
+    }
+
+    async fn next_part(&self, chunks: &mut Streaming<wire::SnapshotChunk>) -> Result<Part, Status> {
+        self.core.incoming.unless_closed(part(chunks)).await
     }
 
     /// Writes a piece. A connection that is lost meanwhile loses nothing of it.

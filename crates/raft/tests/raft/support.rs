@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use hikyaku_proto::{founding, node as wire};
 use hikyaku_raft::{
     FoundingCalls, Group, GroupClock, GroupSpec, Identity, LiveRun, Machine, MachineError, Net,
-    NodeCalls, Peers, ProposeError, RaftConfig, RaftNode, WallClock,
+    NodeCalls, OpenGroupError, Peers, ProposeError, RaftConfig, RaftNode, WallClock,
 };
 use hikyaku_storage::{Log, LogConfig, SimDisk, Work};
 
@@ -159,7 +159,7 @@ impl FoundingCalls for NoFounding {
     }
 }
 
-/// A node of three, with replicas of some groups.
+/// A node, with replicas of some groups.
 pub struct Member {
     pub node: RaftNode,
     pub groups: Vec<Group<Sum>>,
@@ -171,6 +171,8 @@ pub struct Member {
 #[derive(Clone)]
 pub struct Setup {
     pub wires: Wires,
+    /// They know each other's addresses.
+    pub nodes: u64,
     pub groups: u64,
     pub config: RaftConfig,
     pub storage: LogConfig,
@@ -187,6 +189,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             wires: Wires::default(),
+            nodes: 3,
             groups: 1,
             config: RaftConfig::default(),
             storage: LogConfig::small(),
@@ -197,8 +200,18 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// Starts node `id` of three from its disk.
+    /// Starts node `id` from its disk; its replicas have the node's number.
     pub async fn start(&self, id: u64, disk: &Arc<SimDisk>) -> Member {
+        let mut member = self.start_empty(id, disk).await;
+        for group in 1..=self.groups {
+            let opened = open(&member.node, group, id).await;
+            member.groups.push(opened.expect("opens"));
+        }
+        member
+    }
+
+    /// Starts node `id` from its disk without opening anything.
+    pub async fn start_empty(&self, id: u64, disk: &Arc<SimDisk>) -> Member {
         let log =
             Log::open(Arc::clone(disk) as _, self.storage.clone(), Work::Task).expect("opens");
         let plug: Arc<dyn Net> = self.wires.plug(id);
@@ -210,23 +223,12 @@ impl Setup {
         if let Some(cluster) = self.cluster {
             identity.belongs_to(cluster).expect("the first");
         }
-        let addresses = (1..=3).map(|node| (node, address(node)));
+        let addresses = (1..=self.nodes).map(|node| (node, address(node)));
         let peers = Peers::new(net, identity, addresses);
         let wall = Arc::new(Hands::default());
         let told = Arc::clone(&wall);
         let node = RaftNode::new(self.config.clone(), log.clone(), peers, told, Work::Task);
         let node = node.expect("valid");
-        let mut groups = Vec::new();
-        for group in 1..=self.groups {
-            let spec = GroupSpec {
-                group,
-                replica: id,
-                clock: Arc::new(NoClock),
-            };
-            let fuse = Arc::new(AtomicBool::new(false));
-            let make = move || Sum::new(Arc::clone(&fuse));
-            groups.push(node.open_group(spec, make).await.expect("opens"));
-        }
         node.answer(Arc::new(NoCalls));
         node.serve(address(id), Arc::new(NoFounding))
             .await
@@ -234,7 +236,7 @@ impl Setup {
         node.start_maintenance();
         Member {
             node,
-            groups,
+            groups: Vec::new(),
             wall,
             log,
         }
@@ -252,6 +254,18 @@ impl Setup {
         }
         members
     }
+}
+
+/// Opens a group as a replica, with an empty sum.
+pub async fn open(node: &RaftNode, group: u64, replica: u64) -> Result<Group<Sum>, OpenGroupError> {
+    let spec = GroupSpec {
+        group,
+        replica,
+        clock: Arc::new(NoClock),
+    };
+    let fuse = Arc::new(AtomicBool::new(false));
+    node.open_group(spec, move || Sum::new(Arc::clone(&fuse)))
+        .await
 }
 
 /// Fresh disks of three nodes.
