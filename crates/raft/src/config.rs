@@ -80,6 +80,11 @@ impl RaftConfig {
         Duration::from_millis(self.heartbeat_ms)
     }
 
+    /// More than two heartbeats.
+    pub(crate) fn silence_max(&self) -> Duration {
+        Duration::from_millis(self.election_min_ms)
+    }
+
     pub(crate) fn snapshot_timeout(&self) -> Duration {
         Duration::from_millis(self.snapshot_timeout_ms)
     }

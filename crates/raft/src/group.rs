@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, RwLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hikyaku_storage::{GroupLog, LogId, ReadError, Work};
@@ -72,6 +73,8 @@ pub struct GroupCore {
     pub replica: u64,
     pub log: GroupLog,
     pub work: Work,
+    /// A follower that was not heard for longer is not thought to be alive.
+    pub silence_max: Duration,
     pub clock: Arc<dyn GroupClock>,
     pub machine: Arc<dyn AnyMachine>,
     pub leadership: watch::Sender<Leadership>,
@@ -87,12 +90,14 @@ impl GroupCore {
         machine: Arc<dyn AnyMachine>,
         raft: Raft,
         work: Work,
+        silence_max: Duration,
     ) -> Self {
         Self {
             id: spec.group,
             replica: spec.replica,
             log,
             work,
+            silence_max,
             clock: Arc::clone(&spec.clock),
             machine,
             leadership: watch::Sender::default(),
@@ -132,6 +137,10 @@ impl<M> Clone for Group<M> {
 impl<M: Machine> Group<M> {
     pub(crate) fn new(core: Arc<GroupCore>, hosted: Arc<Hosted<M>>) -> Self {
         Self { core, hosted }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<GroupCore> {
+        &self.core
     }
 
     /// The group's id, the same on all nodes.

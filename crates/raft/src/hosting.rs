@@ -142,6 +142,7 @@ impl Hosting {
             Arc::clone(&parts.machine),
             raft,
             self.opener.work,
+            self.opener.settings.silence_max(),
         ));
         self.directory.insert(Arc::clone(&core));
         let watch = supervise(self.opener.clone(), parts, Arc::clone(&core));

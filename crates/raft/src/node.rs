@@ -98,7 +98,7 @@ impl RaftNode {
     ///
     /// The records of a group on this volume are one replica's, from the first opening on; another one
     /// is refused until that one was dropped. A replica that nobody founded and that is no member
-    /// waits, and never campaigns, until a leader adds it.
+    /// waits, and never campaigns, until a leader adds it ([`Group::set_voters`]).
     pub async fn open_group<M: Machine>(
         &self,
         spec: GroupSpec,

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_raft::{Machine, OpenGroupError, ProposeError, RaftConfig};
+use bytes::Bytes;
+use hikyaku_raft::{DropGroupError, Machine, OpenGroupError, ProposeError, RaftConfig};
 use hikyaku_storage::{CrashKind, GroupId, SimDisk};
+use tokio::time::Instant;
 
-use crate::support::{Member, Setup, add, disks, leader_of, open, until};
+use crate::support::{Member, Setup, add, add_with, disks, leader_of, open, until};
 
 fn setup() -> Setup {
     Setup {
@@ -24,6 +26,10 @@ async fn three(setup: &Setup, disks: &[Arc<SimDisk>]) -> (Vec<Member>, usize, us
     let members = setup.found(disks).await;
     let leader = leader_of(&members, 0).await;
     (members, leader, (leader + 1) % 3)
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(60)
 }
 
 fn total(member: &Member) -> u64 {
@@ -79,6 +85,67 @@ async fn a_leader_that_is_closed_leaves_no_caller_waiting() {
     assert!(!group.leadership().serving);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_dropped_replica_s_node_comes_back_as_another_replica_with_a_snapshot() {
+    let setup = setup();
+    let (mut members, leader, other) = three(&setup, &disks()).await;
+    let group = members[leader].groups[0].clone();
+    let purged = |members: &[Member]| {
+        let log = members[leader].log.group(GroupId(1));
+        log.state().last_purged.is_some_and(|id| id.index > 10)
+    };
+    let (mut number, mut sum) = (0, 0);
+    while !purged(&members) || number < 400 {
+        for _ in 0..50 {
+            number += 1;
+            let body = Bytes::from(vec![number as u8; 4_096]);
+            sum = add_with(&group, 1 + number % 2, body)
+                .await
+                .expect("applied");
+        }
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert!(number < 100_000, "nothing is ever purged");
+    }
+    let (old, new) = (other as u64 + 1, 13);
+    let node = old;
+    let all: BTreeMap<u64, u64> = (1..=3).map(|id| (id, id)).collect();
+    let rest = all.iter().filter(|(replica, _)| **replica != old);
+    let mut goal: BTreeMap<u64, u64> = rest.map(|(replica, node)| (*replica, *node)).collect();
+    group
+        .set_voters(goal.clone(), soon())
+        .await
+        .expect("without it");
+    let refused = members[other].node.drop_group(1, new).await;
+    assert!(matches!(refused, Err(DropGroupError::OtherReplica { here, .. }) if here == old));
+    members[other]
+        .node
+        .drop_group(1, old)
+        .await
+        .expect("dropped");
+    assert!(members[other].node.replicas().is_empty());
+    members[other]
+        .node
+        .drop_group(1, old)
+        .await
+        .expect("nothing to do");
+    let opened = open(&members[other].node, 1, new).await.expect("opens");
+    assert_eq!(opened.with_machine(|sum| sum.total), 0);
+    members[other].groups[0] = opened;
+    goal.insert(new, node);
+    group.set_voters(goal, soon()).await.expect("with it again");
+    until("it has caught up", || total(&members[other]) == sum).await;
+    let log = members[other].log.group(GroupId(1));
+    assert!(log.state().last_purged.is_some(), "it was a snapshot");
+    let live = group.with_machine(|sum| sum.live().clone());
+    let names: Vec<(u64, u32)> = live.iter().map(|index| (*index, 0)).collect();
+    let here = members[other].groups[0].read_bodies(&names).await;
+    let there = group.read_bodies(&names).await;
+    assert!(names.len() > 100, "many bodies are needed");
+    for (here, there) in here.into_iter().zip(there) {
+        assert_eq!(here.expect("here"), there.expect("there"));
+    }
+}
+
 /// The leader does not know yet that it talks to nobody.
 #[tokio::test(start_paused = true)]
 async fn messages_to_a_dropped_replica_do_not_reach_the_next_one() {
@@ -99,7 +166,7 @@ async fn messages_to_a_dropped_replica_do_not_reach_the_next_one() {
     }
     let next = &members[other].groups[0];
     assert_eq!(next.leadership(), hikyaku_raft::Leadership::default());
-    assert!(next.voters().is_empty());
+    assert_eq!(next.members(), hikyaku_raft::Members::default());
     let state = members[other].log.group(GroupId(1)).state();
     assert_eq!(
         (state.owner, state.vote, state.last),
