@@ -238,6 +238,18 @@ impl NodeCalls for NoCalls {
     ) -> BoxFuture<'_, hikyaku_proto::node::DescribeResponse> {
         Box::pin(async { Default::default() })
     }
+    fn set_voters(
+        &self,
+        _request: hikyaku_proto::node::SetVotersRequest,
+    ) -> BoxFuture<'_, hikyaku_proto::node::SetVotersResponse> {
+        Box::pin(async { Default::default() })
+    }
+    fn transfer_leader(
+        &self,
+        _request: hikyaku_proto::node::TransferLeaderRequest,
+    ) -> BoxFuture<'_, hikyaku_proto::node::TransferLeaderResponse> {
+        Box::pin(async { Default::default() })
+    }
 }
 
 /// Counts entries, keeps none.

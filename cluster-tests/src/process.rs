@@ -140,6 +140,12 @@ impl Server {
         Ok(router)
     }
 
+    /// Adds arguments for the starts to come.
+    pub fn argue(&mut self, arguments: &[&str]) {
+        self.arguments
+            .extend(arguments.iter().map(|it| (*it).to_owned()));
+    }
+
     fn new(arguments: Vec<String>) -> anyhow::Result<Self> {
         Ok(Self {
             folder: tempfile::tempdir()?,

@@ -1051,7 +1051,7 @@ pub struct Led {
     pub now_ms: u64,
 }
 /// What brings a copy of the metadata up to date. Records are in the metadata's own encodings.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CatalogueChange {
     /// log index up to which the copy is complete then
     #[prost(uint64, tag = "1")]
@@ -1068,6 +1068,55 @@ pub struct CatalogueChange {
     pub changed: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(uint64, repeated, tag = "6")]
     pub removed: ::prost::alloc::vec::Vec<u64>,
+    #[prost(message, repeated, tag = "7")]
+    pub replicas: ::prost::alloc::vec::Vec<PlacedGroup>,
+}
+/// Where the replicas of a group are, in the metadata's own encoding.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlacedGroup {
+    #[prost(uint64, tag = "1")]
+    pub group: u64,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub replicas: ::prost::bytes::Bytes,
+}
+/// The voters that a group is to have; asked of its leader. Answered when it has them, or when the
+/// budget is over.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SetVotersRequest {
+    #[prost(uint64, tag = "1")]
+    pub group: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub voters: ::prost::alloc::vec::Vec<Placed>,
+    #[prost(uint64, tag = "3")]
+    pub budget_ms: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Placed {
+    #[prost(uint64, tag = "1")]
+    pub replica: u64,
+    #[prost(uint64, tag = "2")]
+    pub node: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetVotersResponse {
+    #[prost(bool, tag = "1")]
+    pub done: bool,
+    /// why not, for the log
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// Leadership of a group is to go to a node; asked of its leader.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TransferLeaderRequest {
+    #[prost(uint64, tag = "1")]
+    pub group: u64,
+    #[prost(uint64, tag = "2")]
+    pub node: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TransferLeaderResponse {
+    #[prost(bool, tag = "1")]
+    pub asked: bool,
 }
 /// Whether all partitions of a queue obey a version of its descriptor; asked of the metadata leader.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1410,6 +1459,54 @@ pub mod node_client {
                 .insert(GrpcMethod::new("hikyaku.node.v1.Node", "Describe"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn set_voters(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetVotersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetVotersResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.node.v1.Node/SetVoters",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.node.v1.Node", "SetVoters"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn transfer_leader(
+            &mut self,
+            request: impl tonic::IntoRequest<super::TransferLeaderRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::TransferLeaderResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.node.v1.Node/TransferLeader",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.node.v1.Node", "TransferLeader"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1461,6 +1558,20 @@ pub mod node_server {
             request: tonic::Request<super::DescribeRequest>,
         ) -> std::result::Result<
             tonic::Response<super::DescribeResponse>,
+            tonic::Status,
+        >;
+        async fn set_voters(
+            &self,
+            request: tonic::Request<super::SetVotersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetVotersResponse>,
+            tonic::Status,
+        >;
+        async fn transfer_leader(
+            &self,
+            request: tonic::Request<super::TransferLeaderRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::TransferLeaderResponse>,
             tonic::Status,
         >;
     }
@@ -1869,6 +1980,94 @@ pub mod node_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DescribeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.node.v1.Node/SetVoters" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetVotersSvc<T: Node>(pub Arc<T>);
+                    impl<T: Node> tonic::server::UnaryService<super::SetVotersRequest>
+                    for SetVotersSvc<T> {
+                        type Response = super::SetVotersResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetVotersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::set_voters(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetVotersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.node.v1.Node/TransferLeader" => {
+                    #[allow(non_camel_case_types)]
+                    struct TransferLeaderSvc<T: Node>(pub Arc<T>);
+                    impl<
+                        T: Node,
+                    > tonic::server::UnaryService<super::TransferLeaderRequest>
+                    for TransferLeaderSvc<T> {
+                        type Response = super::TransferLeaderResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::TransferLeaderRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::transfer_leader(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = TransferLeaderSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -13,6 +13,7 @@ use hikyaku_cluster::{
 use hikyaku_cluster_tests::history::History;
 use hikyaku_cluster_tests::memory::Memory;
 use hikyaku_gateway::{Access, Gateway, GatewayConfig};
+use hikyaku_metadata::PlacementLimits;
 use hikyaku_proto::founding;
 use hikyaku_raft::{FoundingCalls, Identity, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{CrashKind, Log, LogConfig, SimDisk, Work};
@@ -153,7 +154,10 @@ impl Machine {
             node: self.number,
             cluster_id: CLUSTER,
             founders,
-            founds_groups: self.number == 1,
+            founds_groups: true,
+            announces: None,
+            replication: 3,
+            placement: PlacementLimits::default(),
             partitions: PARTITIONS,
             limits: HostLimits::default(),
             memory_bytes: MEMORY_BYTES,

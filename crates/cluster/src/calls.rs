@@ -247,6 +247,33 @@ impl NodeCalls for LocalCalls {
         })
     }
 
+    fn set_voters(
+        &self,
+        request: wire::SetVotersRequest,
+    ) -> BoxFuture<'_, wire::SetVotersResponse> {
+        Box::pin(async move {
+            let voters = request.voters.iter();
+            let voters = voters.map(|it| (it.replica, it.node)).collect();
+            let budget = Duration::from_millis(request.budget_ms).min(BUDGET_MAX);
+            let set = self.watch.set_voters_here(request.group, voters, budget);
+            let reason = set.await.err();
+            wire::SetVotersResponse {
+                done: reason.is_none(),
+                reason: reason.unwrap_or_default(),
+            }
+        })
+    }
+
+    fn transfer_leader(
+        &self,
+        request: wire::TransferLeaderRequest,
+    ) -> BoxFuture<'_, wire::TransferLeaderResponse> {
+        Box::pin(async move {
+            let asked = self.watch.transfer_here(request.group, request.node).await;
+            wire::TransferLeaderResponse { asked }
+        })
+    }
+
     fn describe(&self, request: wire::DescribeRequest) -> BoxFuture<'_, wire::DescribeResponse> {
         use wire::describe_response::Result as Answer;
         Box::pin(async move {

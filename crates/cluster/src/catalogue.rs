@@ -11,14 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use futures_util::future::BoxFuture;
-use hikyaku_metadata::{Changes, ClusterRecord, Metadata, QueueRecord, TenantId};
+use hikyaku_metadata::{
+    Changes, ClusterRecord, GroupKey, Metadata, QueueRecord, ReplicaId, Replicas, Role, TenantId,
+};
 use hikyaku_queue::{Descriptor, HandleKey, HandleSealer, QueueId};
 use hikyaku_raft::Group;
 use tokio::sync::{mpsc, watch};
 
-use crate::machines::MetadataMachine;
+use crate::machines::{MetadataMachine, group_number, group_with_number};
 
-/// Key of the cluster's record in the store; queues are under `q` and their id.
+/// Key of the cluster's record in the store; queues are under `q` and their id, the replicas of
+/// groups under `g` and the group.
 const CLUSTER_KEY: &[u8] = b"c";
 
 /// Updates that may wait for the store; more, and it is rewritten as a whole.
@@ -49,6 +52,8 @@ pub struct Change {
     pub replace_all: bool,
     /// The cluster, if it changed.
     pub cluster: Option<ClusterRecord>,
+    /// Groups whose replicas changed.
+    pub replicas: Vec<(GroupKey, Replicas)>,
     /// Records changed.
     pub changed: Vec<QueueRecord>,
     /// Queues removed.
@@ -72,6 +77,8 @@ pub struct Catalogue {
     synced: watch::Sender<u64>,
     /// Rises when some queue's partitions become others.
     spreads: watch::Sender<u64>,
+    /// Rises with changes of nodes and replicas.
+    placed: watch::Sender<u64>,
     /// Updates on their way to the store.
     updates: mpsc::Sender<CopyUpdate>,
     /// Where they come out, until somebody writes them.
@@ -84,6 +91,7 @@ pub struct Catalogue {
 struct State {
     revision: u64,
     cluster: Option<ClusterRecord>,
+    replicas: BTreeMap<GroupKey, Replicas>,
     sealer: Option<Arc<HandleSealer>>,
     queues: BTreeMap<QueueId, Arc<QueueRecord>>,
     names: BTreeMap<TenantId, BTreeMap<String, QueueId>>,
@@ -107,6 +115,7 @@ impl Catalogue {
             written: Mutex::new(Some(written)),
             synced: watch::Sender::default(),
             spreads: watch::Sender::default(),
+            placed: watch::Sender::default(),
             store_lags: AtomicBool::new(false),
         }
     }
@@ -155,6 +164,33 @@ impl Catalogue {
     /// What seals receipt handles, once the cluster is founded.
     pub fn sealer(&self) -> Option<Arc<HandleSealer>> {
         self.read().sealer.clone()
+    }
+
+    /// The replicas of a group, once the cluster is founded.
+    pub fn replicas(&self, group: GroupKey) -> Option<Replicas> {
+        self.read().replicas.get(&group).cloned()
+    }
+
+    /// The replicas that a node has, or is to have, by group.
+    pub fn replicas_on(&self, node: u64) -> BTreeMap<GroupKey, (ReplicaId, Role)> {
+        let state = self.read();
+        let of = |(group, replicas): (&GroupKey, &Replicas)| {
+            let (replica, member) = replicas.on(node)?;
+            Some((*group, (replica, member.role)))
+        };
+        state.replicas.iter().filter_map(of).collect()
+    }
+
+    /// In how many groups a replica is on its way in or out.
+    pub fn moves(&self) -> usize {
+        let state = self.read();
+        let moving = state.replicas.values().filter(|it| it.is_moving());
+        moving.count()
+    }
+
+    /// Follows changes of nodes and replicas.
+    pub fn watch_placed(&self) -> watch::Receiver<u64> {
+        self.placed.subscribe()
     }
 
     /// How many queues there are.
@@ -263,6 +299,7 @@ impl Catalogue {
         if change.replace_all {
             *state = State::default();
         }
+        let placed = change.cluster.is_some() || !change.replicas.is_empty();
         let mut update = CopyUpdate {
             replace_all: change.replace_all,
             revision: change.revision,
@@ -272,6 +309,10 @@ impl Catalogue {
         if let Some(cluster) = change.cluster {
             update.puts.push((CLUSTER_KEY.to_vec(), cluster.encode()));
             state.set_cluster(cluster);
+        }
+        for (group, replicas) in change.replicas {
+            update.puts.push((group_key(group), replicas.encode()));
+            state.replicas.insert(group, replicas);
         }
         for queue in change.removed {
             update.deletes.push(queue_key(queue));
@@ -293,6 +334,9 @@ impl Catalogue {
         drop(state);
         if respread {
             self.spreads.send_modify(|times| *times += 1);
+        }
+        if placed {
+            self.placed.send_modify(|times| *times += 1);
         }
         if self.updates.try_send(update).is_err() {
             self.store_lags.store(true, Ordering::Relaxed);
@@ -324,6 +368,11 @@ impl Change {
             revision: difference.revision,
             replace_all,
             cluster: difference.cluster.cloned(),
+            replicas: difference
+                .replicas
+                .into_iter()
+                .map(|(group, replicas)| (group, replicas.clone()))
+                .collect(),
             changed: difference.changed.into_iter().cloned().collect(),
             removed: difference.removed,
         })
@@ -345,9 +394,11 @@ impl State {
     fn whole(&self) -> CopyUpdate {
         let cluster = self.cluster.iter();
         let cluster = cluster.map(|cluster| (CLUSTER_KEY.to_vec(), cluster.encode()));
+        let groups = self.replicas.iter();
+        let groups = groups.map(|(group, replicas)| (group_key(*group), replicas.encode()));
         let queues = self.queues.values();
         let queues = queues.map(|record| (queue_key(record.descriptor.id), record.encode()));
-        let puts = cluster.chain(queues).collect();
+        let puts = cluster.chain(groups).chain(queues).collect();
         CopyUpdate {
             replace_all: true,
             revision: self.revision,
@@ -398,6 +449,18 @@ fn queue_key(queue: QueueId) -> Vec<u8> {
     key
 }
 
+/// `g` and the number of the group: as Raft's groups are numbered.
+fn group_key(group: GroupKey) -> Vec<u8> {
+    let mut key = vec![b'g'];
+    key.extend(group_number(group).to_be_bytes());
+    key
+}
+
+fn group_of_key(key: &[u8]) -> Option<GroupKey> {
+    let number = key.strip_prefix(b"g")?.try_into().ok()?;
+    Some(group_with_number(u64::from_be_bytes(number)))
+}
+
 fn load(store: &dyn CatalogueCopy) -> io::Result<State> {
     let (revision, pairs) = store.load()?;
     if revision == 0 {
@@ -408,9 +471,17 @@ fn load(store: &dyn CatalogueCopy) -> io::Result<State> {
         revision,
         ..State::default()
     };
+    let placed = pairs.iter().any(|(key, _)| group_of_key(key).is_some());
+    if !placed && pairs.iter().any(|(key, _)| key == CLUSTER_KEY) {
+        // Of before replicas were kept: nobody would send those that have not changed since.
+        return Ok(State::default());
+    }
     for (key, value) in pairs {
         if key == CLUSTER_KEY {
             state.set_cluster(ClusterRecord::decode(&value).map_err(io::Error::other)?);
+        } else if let Some(group) = group_of_key(&key) {
+            let replicas = Replicas::decode(&value).map_err(io::Error::other)?;
+            state.replicas.insert(group, replicas);
         } else {
             state.put(QueueRecord::decode(&value).map_err(io::Error::other)?);
         }
@@ -486,7 +557,15 @@ mod tests {
     #[tokio::test]
     async fn a_copy_starts_from_what_the_store_has() {
         let store = MemoryCopy::default();
-        let puts = vec![(CLUSTER_KEY.to_vec(), cluster(5).encode())];
+        let replicas = Replicas {
+            members: BTreeMap::new(),
+            version: 1,
+            revision: 3,
+        };
+        let puts = vec![
+            (CLUSTER_KEY.to_vec(), cluster(5).encode()),
+            (group_key(GroupKey::Metadata), replicas.encode()),
+        ];
         let whole = CopyUpdate {
             replace_all: true,
             revision: 3,
@@ -500,6 +579,20 @@ mod tests {
             Some(5)
         );
         assert!(catalogue.sealer().is_some());
+        assert!(catalogue.replicas(GroupKey::Metadata).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_store_that_knows_no_replicas_is_made_anew() {
+        let store = MemoryCopy::default();
+        let whole = CopyUpdate {
+            replace_all: true,
+            revision: 3,
+            puts: vec![(CLUSTER_KEY.to_vec(), cluster(5).encode())],
+            deletes: Vec::new(),
+        };
+        store.apply(whole).await.expect("memory");
+        assert_eq!(Catalogue::open(Arc::new(store)).revision(), 0);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::barriers::Barriers;
 use crate::catalogue::Catalogue;
+use crate::clock::millis;
 use crate::machines::MetadataMachine;
 use crate::node::hand_off;
 use crate::partition::{
@@ -102,6 +103,13 @@ impl ControlPlane {
     pub fn with_metadata<R>(&self, read: impl FnOnce(&Metadata) -> R) -> Option<R> {
         let group = self.seat.replica()?;
         Some(group.with_machine(|machine| read(&machine.0)))
+    }
+
+    /// The replica here, if it shows all that the copy shows: one on its way in or out does not.
+    fn current_replica(&self) -> Option<Group<MetadataMachine>> {
+        let group = self.seat.replica()?;
+        let applied = group.watch_applied().borrow().index;
+        (applied >= *self.catalogue.watch_synced().borrow()).then_some(group)
     }
 
     /// After a full stop, waits a little to hear the clocks of the other voters.
@@ -320,7 +328,7 @@ impl ControlPlane {
         version: u64,
         budget: Duration,
     ) -> Option<bool> {
-        let group = self.seat.replica()?;
+        let group = self.current_replica()?;
         let mut applied = group.watch_applied();
         let delivered = async {
             while !group.with_machine(|machine| machine.0.is_delivered(queue, version)) {
@@ -339,10 +347,11 @@ impl ControlPlane {
 
     /// The descriptor of a queue, live or deleted, as of now.
     pub async fn describe(&self, queue: QueueId) -> Result<Option<Descriptor>, ControlUnavailable> {
-        if self.seat.is_hosted() {
+        if self.current_replica().is_some() {
             self.barrier().await?;
-            let look = |metadata: &Metadata| metadata.descriptor(queue).cloned();
-            return self.with_metadata(look).ok_or(ControlUnavailable);
+            if let Some(group) = self.current_replica() {
+                return Ok(group.with_machine(|machine| machine.0.descriptor(queue).cloned()));
+            }
         }
         let deadline = Instant::now() + self.budget;
         loop {
@@ -393,10 +402,6 @@ impl ControlPlane {
         // Either way the caller looks again.
         tokio::time::timeout(pause, lead.changed()).await.ok();
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn not_here(error: ProposeError) -> NotHere {

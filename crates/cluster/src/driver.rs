@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use hikyaku_metadata::{
-    ClusterRecord, Command, DEFAULT_REPLICATION, DescriptorDelivered, Envelope, Found, NodeRecord,
-    PartitionEmptied,
+    ClusterRecord, Command, DescriptorDelivered, Envelope, Found, NodeRecord, PartitionEmptied,
+    Placement,
 };
 use hikyaku_queue::{Descriptor, Operation, PartitionId, QueueId, Reply, RequestId};
 use hikyaku_raft::{Group, Leadership};
@@ -47,8 +47,12 @@ pub struct Founding {
     pub cluster_id: u128,
     /// How many partitions the cluster gets, for ever.
     pub partitions: u32,
-    /// The founding nodes and their peer addresses.
-    pub nodes: Vec<(u64, String)>,
+    /// How many replicas each group is to have.
+    pub replication: u8,
+    /// Where they are.
+    pub placement: Placement,
+    /// The founding nodes.
+    pub nodes: Vec<NodeRecord>,
 }
 
 /// The metadata leader's duties. Runs on every node, acts only where the leader is.
@@ -148,21 +152,19 @@ impl Driver {
         }
         let mut secret = [0; 64];
         self.entropy.fill(&mut secret);
-        let nodes = self.founding.nodes.iter();
         let record = ClusterRecord {
             cluster_id: self.founding.cluster_id,
             partitions: self.founding.partitions,
-            replication: DEFAULT_REPLICATION,
+            replication: self.founding.replication,
             handle_keys: vec![(FIRST_HANDLE_KEY, secret)],
-            nodes: nodes
-                .map(|(node, address)| NodeRecord::storage(*node, address))
-                .collect(),
+            nodes: self.founding.nodes.clone(),
         };
         let cluster = record.cluster_id;
-        if self
-            .execute(Command::Found(Found::everywhere(record)))
-            .await
-        {
+        let found = Found {
+            cluster: record,
+            placement: self.founding.placement.clone(),
+        };
+        if self.execute(Command::Found(found)).await {
             tracing::info!(cluster = format_args!("{cluster:032x}"), "cluster founded");
         }
     }

@@ -1,115 +1,314 @@
-//! The replicas of this node and the tasks that go with them.
+//! The replicas of this node: opened and dropped as the metadata say.
+//!
+//! A node opens what its volume has, whatever it knows of the cluster. What the metadata place here
+//! beside that is opened empty and learns from its leader; what they place here no more is dropped,
+//! though only behind a read barrier: a copy that is older than a replica must not cost it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
-use hikyaku_metadata::Metadata;
+use hikyaku_metadata::{GroupKey, Metadata, NodeRecord, Placement, Role, founding_placement};
 use hikyaku_queue::{Partition, PartitionId};
-use hikyaku_raft::{Group, GroupSpec, RaftNode};
-use tokio::sync::{mpsc, watch};
+use hikyaku_raft::{Group, GroupSpec, Machine, OtherCluster, ProposeError, RaftNode};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::catalogue::Catalogue;
 use crate::control::BarrierDescriptors;
 use crate::driver::{Driver, Founding};
-use crate::growth::{BUSY_QUEUES_WAITING, Growth};
-use crate::machines::{METADATA_GROUP, MetadataMachine, PartitionMachine};
+use crate::machines::{
+    METADATA_GROUP, MetadataMachine, PartitionMachine, group_number, group_with_number,
+};
 use crate::memory::MemoryBudget;
-use crate::node::{NodeParts, NodeSettings, StartError};
+use crate::node::{NodeSettings, StartError};
 use crate::partition::{Busy, Host, HostParts};
-use crate::router::PartitionSeat;
+use crate::placing::Placer;
+use crate::ports::Entropy;
 use crate::watch::Watch;
 
+/// How long a replica that could not be opened or dropped is left alone.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
 /// What it takes to open the replicas of a node.
-pub struct Hosting<'a> {
+pub struct Hosting {
     /// What this node is.
-    pub settings: &'a NodeSettings,
-    /// What it is made of.
-    pub parts: &'a NodeParts,
+    pub settings: NodeSettings,
     /// Its replicas.
-    pub raft: &'a Arc<RaftNode>,
+    pub raft: Arc<RaftNode>,
+    /// Where identities come from.
+    pub entropy: Arc<dyn Entropy>,
     /// What it knows of the cluster.
-    pub watch: &'a Arc<Watch>,
+    pub watch: Arc<Watch>,
     /// Memory of all its machines.
-    pub memory: &'a MemoryBudget,
-    /// Becomes true when it stops.
-    pub stop: &'a watch::Sender<bool>,
+    pub memory: MemoryBudget,
+    /// Where partitions report queues that are too much for them.
+    pub busy: mpsc::Sender<Busy>,
+    /// What is open.
+    pub open: Mutex<BTreeMap<GroupKey, Open>>,
 }
 
-impl Hosting<'_> {
-    /// Opens the metadata and all partitions. Founds them if that falls to this node and nothing is
-    /// there yet.
-    pub async fn open(&self, tasks: &mut JoinSet<()>) -> Result<(), StartError> {
-        let metadata = self.open_metadata(tasks).await?;
-        let (busy, busy_queues) = mpsc::channel(BUSY_QUEUES_WAITING);
-        let mut groups = Vec::new();
-        for (number, seat) in (0..).zip(self.watch.router.seats()) {
-            let partition = PartitionId(number);
-            groups.push(self.open_partition(partition, seat, &busy, tasks).await?);
+/// An open replica and the tasks that go with it.
+pub struct Open {
+    replica: u64,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl Open {
+    fn new(replica: u64) -> Self {
+        Self {
+            replica,
+            stop: watch::Sender::new(false),
+            tasks: JoinSet::new(),
         }
-        if self.settings.grow_spreads {
-            let growth = Growth {
-                control: Arc::clone(&self.watch.control),
-                catalogue: Arc::clone(&self.watch.catalogue),
-                router: Arc::clone(&self.watch.router),
-            };
-            tasks.spawn(growth.run(busy_queues, self.stop.subscribe()));
-        }
-        found_groups(self.settings, &metadata, &groups).await
     }
 
-    async fn open_metadata(
-        &self,
-        tasks: &mut JoinSet<()>,
-    ) -> Result<Group<MetadataMachine>, StartError> {
+    /// Runs `work` until the replica is closed.
+    fn run(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(until(self.stop.subscribe(), work));
+    }
+
+    async fn close(mut self) {
+        self.stop.send_replace(true);
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a task of a replica died before the replica was closed");
+            }
+        }
+    }
+}
+
+impl Hosting {
+    /// Opens what the volume has and, when the groups are yet to be founded, what the founding places
+    /// here; then gives groups their first members where that falls to this node.
+    pub async fn start(&self) -> Result<(), StartError> {
+        let placement = self.founding_placement();
+        let here = |(group, nodes): (&GroupKey, &Vec<u64>)| {
+            nodes.contains(&self.settings.node).then_some(*group)
+        };
+        let mut replicas: BTreeMap<GroupKey, u64> = BTreeMap::new();
+        if self.settings.founds_groups {
+            let placed = placement.iter().filter_map(here);
+            replicas.extend(placed.map(|group| (group, self.settings.node)));
+        }
+        for (number, owner) in self.raft.replicas() {
+            // Volumes of before have replicas of the founding, which bear their node's id.
+            let replica = owner.unwrap_or(self.settings.node);
+            replicas.insert(group_with_number(number), replica);
+        }
+        for (group, replica) in replicas {
+            self.open(group, replica).await?;
+        }
+        if self.settings.founds_groups {
+            self.found_groups(&placement).await?;
+        }
+        Ok(())
+    }
+
+    fn founding_placement(&self) -> Placement {
+        let founders = self.settings.founders.iter();
+        let zones = founders.map(|(node, _)| (*node, String::new())).collect();
+        founding_placement(&zones, self.settings.partitions, self.settings.replication)
+    }
+
+    /// The first node of each group founds it; the others hear of it from the first leader.
+    async fn found_groups(&self, placement: &Placement) -> Result<(), StartError> {
+        for (group, nodes) in placement {
+            if nodes.first() != Some(&self.settings.node) {
+                continue;
+            }
+            let voters = nodes.iter().map(|node| (*node, *node)).collect();
+            let founded = match group {
+                GroupKey::Metadata => {
+                    let replica = self.watch.control.seat().replica();
+                    found(replica.as_ref(), voters).await
+                }
+                GroupKey::Partition(partition) => {
+                    let handle = self.watch.router.partition(*partition);
+                    found(handle.as_ref().map(|handle| handle.group()), voters).await
+                }
+            };
+            let number = group_number(*group);
+            founded.map_err(|source| StartError::Found {
+                group: number,
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Follows the metadata until `stop` is true.
+    pub async fn run(self: Arc<Self>, stop: watch::Receiver<bool>) {
+        let mut placed = self.watch.catalogue.watch_placed();
+        let follow = async {
+            loop {
+                placed.borrow_and_update();
+                if self.settle().await {
+                    // The sender is the catalogue's.
+                    placed.changed().await.ok();
+                } else {
+                    tokio::time::timeout(RETRY_PAUSE, placed.changed())
+                        .await
+                        .ok();
+                }
+            }
+        };
+        until(stop, follow).await;
+    }
+
+    /// Opens and drops what must be; `false` when not everything could be done.
+    async fn settle(&self) -> bool {
+        let node = self.settings.node;
+        let wanted = || self.watch.catalogue.replicas_on(node);
+        let held = self.held().await;
+        let strange = |held: &BTreeMap<GroupKey, u64>| {
+            let wanted = wanted();
+            let is_wanted =
+                |group, replica| wanted.get(group).is_some_and(|(it, _)| it.0 == replica);
+            let strange = held
+                .iter()
+                .filter(|(group, replica)| !is_wanted(group, **replica));
+            strange.map(|(group, _)| *group).collect::<Vec<_>>()
+        };
+        if self.watch.catalogue.cluster().is_none() {
+            return true;
+        }
+        let mut done = true;
+        if !strange(&held).is_empty() {
+            // The copy may be older than a replica that was opened in its name.
+            if self.watch.control.barrier().await.is_err() {
+                return false;
+            }
+            for group in strange(&held) {
+                done &= self.drop_replica(group, held[&group]).await;
+            }
+        }
+        let held = self.held().await;
+        for (group, (replica, role)) in wanted() {
+            if held.contains_key(&group) {
+                continue;
+            }
+            if role == Role::Abandoned {
+                continue;
+            }
+            if role != Role::Joining {
+                // It has voted, and would not know what for.
+                tracing::error!(%group, %replica, "the records of a replica are lost; it stays closed until it is replaced");
+                continue;
+            }
+            tracing::info!(%group, %replica, "opening a replica");
+            if let Err(error) = self.open(group, replica.0).await {
+                tracing::error!(%group, %error, "a replica cannot be opened");
+                done = false;
+            }
+        }
+        done
+    }
+
+    async fn held(&self) -> BTreeMap<GroupKey, u64> {
+        let open = self.open.lock().await;
+        open.iter()
+            .map(|(group, it)| (*group, it.replica))
+            .collect()
+    }
+
+    async fn drop_replica(&self, group: GroupKey, replica: u64) -> bool {
+        tracing::info!(%group, "dropping a replica that is placed here no more");
+        self.close(group).await;
+        let dropped = self.raft.drop_group(group_number(group), replica).await;
+        if let Err(error) = &dropped {
+            tracing::error!(%group, %error, "a replica cannot be dropped");
+        }
+        dropped.is_ok()
+    }
+
+    async fn close(&self, group: GroupKey) {
+        match group {
+            GroupKey::Metadata => self.watch.control.seat().host(None),
+            GroupKey::Partition(partition) => {
+                if let Some(seat) = self.watch.router.seat(partition) {
+                    seat.host(None);
+                }
+            }
+        }
+        let open = self.open.lock().await.remove(&group);
+        if let Some(open) = open {
+            open.close().await;
+        }
+    }
+
+    /// Ends the tasks of all replicas, which stay on the volume.
+    pub async fn close_all(&self) {
+        for group in self.held().await.into_keys() {
+            self.close(group).await;
+        }
+    }
+
+    async fn open(&self, group: GroupKey, replica: u64) -> Result<(), StartError> {
+        let mut open = Open::new(replica);
+        match group {
+            GroupKey::Metadata => self.open_metadata(&mut open).await?,
+            GroupKey::Partition(partition) => self.open_partition(partition, &mut open).await?,
+        }
+        self.open.lock().await.insert(group, open);
+        Ok(())
+    }
+
+    async fn open_metadata(&self, open: &mut Open) -> Result<(), StartError> {
         let control = &self.watch.control;
         let seat = control.seat();
         let spec = GroupSpec {
             group: METADATA_GROUP,
-            replica: self.settings.node,
+            replica: open.replica,
             clock: Arc::clone(seat.clock()) as _,
         };
         let opened = self
             .raft
             .open_group(spec, || MetadataMachine(Metadata::new()));
         let group = opened.await?;
-        check_partitions(self.settings, &group, &self.watch.catalogue)?;
-        seat.host(group.clone());
-        let stop = || self.stop.subscribe();
-        let follow = Arc::clone(seat).follow(group.clone(), self.watch.news.clone());
-        tasks.spawn(until(stop(), follow));
+        check_cluster(&self.settings, &group)?;
+        seat.host(Some(group.clone()));
+        open.run(Arc::clone(seat).follow(group.clone(), self.watch.news.clone()));
         let (catalogue, followed) = (Arc::clone(&self.watch.catalogue), group.clone());
-        tasks.spawn(until(stop(), async move {
-            catalogue.follow(followed).await;
-        }));
-        tasks.spawn(learn_cluster(Arc::clone(self.raft), group.clone(), stop()));
+        open.run(async move { catalogue.follow(followed).await });
+        let nodes = self.settings.founders.iter();
         let founding = Founding {
             cluster_id: self.settings.cluster_id,
             partitions: self.settings.partitions,
-            nodes: self.settings.founders.clone(),
+            replication: self.settings.replication,
+            placement: self.founding_placement(),
+            nodes: nodes
+                .map(|(node, address)| NodeRecord::storage(*node, address.clone()))
+                .collect(),
         };
         let driver = Driver::new(
-            group.clone(),
+            group,
             Arc::clone(control),
             Arc::clone(&self.watch.router),
-            Arc::clone(&self.parts.entropy),
+            Arc::clone(&self.entropy),
             founding,
         );
-        tasks.spawn(driver.run(stop()));
-        Ok(group)
+        open.tasks.spawn(driver.run(open.stop.subscribe()));
+        let placer = Placer {
+            watch: Arc::clone(&self.watch),
+            entropy: Arc::clone(&self.entropy),
+            limits: self.settings.placement,
+        };
+        open.run(placer.run());
+        Ok(())
     }
 
     async fn open_partition(
         &self,
         partition: PartitionId,
-        seat: &Arc<PartitionSeat>,
-        busy: &mpsc::Sender<Busy>,
-        tasks: &mut JoinSet<()>,
-    ) -> Result<Group<PartitionMachine>, StartError> {
+        open: &mut Open,
+    ) -> Result<(), StartError> {
+        let seat = self.watch.router.seat(partition);
+        let seat = seat.ok_or(StartError::NoSuchPartition(partition.0))?;
         let spec = GroupSpec {
             group: seat.group(),
-            replica: self.settings.node,
+            replica: open.replica,
             clock: Arc::clone(seat.clock()) as _,
         };
         let opened = self
@@ -120,20 +319,29 @@ impl Hosting<'_> {
             node: self.settings.node,
             partition,
             group: group.clone(),
-            raft: Arc::clone(self.raft),
+            raft: Arc::clone(&self.raft),
             clock: Arc::clone(seat.clock()),
-            entropy: Arc::clone(&self.parts.entropy),
+            entropy: Arc::clone(&self.entropy),
             descriptors: Arc::new(BarrierDescriptors(Arc::clone(&self.watch.control))),
             limits: self.settings.limits,
             memory: self.memory.share(),
-            busy: busy.clone(),
+            busy: self.busy.clone(),
         };
-        let (handle, serve) = Host::start(parts, self.stop.subscribe());
-        tasks.spawn(serve);
-        seat.host(handle);
-        let follow = Arc::clone(seat).follow(group.clone(), self.watch.news.clone());
-        tasks.spawn(until(self.stop.subscribe(), follow));
-        Ok(group)
+        let (handle, serve) = Host::start(parts, open.stop.subscribe());
+        open.tasks.spawn(serve);
+        seat.host(Some(handle));
+        open.run(Arc::clone(seat).follow(group, self.watch.news.clone()));
+        Ok(())
+    }
+}
+
+async fn found<M: Machine>(
+    replica: Option<&Group<M>>,
+    voters: BTreeMap<u64, u64>,
+) -> Result<(), ProposeError> {
+    match replica {
+        Some(group) => group.found(voters).await,
+        None => Err(ProposeError::NotLeader { leader_node: None }),
     }
 }
 
@@ -145,76 +353,26 @@ pub async fn until(mut stop: watch::Receiver<bool>, work: impl Future<Output = (
     }
 }
 
-/// Tells the transport which cluster this is, once the metadata say so.
-async fn learn_cluster(
-    raft: Arc<RaftNode>,
-    metadata: Group<MetadataMachine>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let mut applied = metadata.watch_applied();
-    let known = async {
-        loop {
-            applied.borrow_and_update();
-            let cluster = metadata.with_machine(|machine| Some(machine.0.cluster()?.cluster_id));
-            if cluster.is_some() || applied.changed().await.is_err() {
-                return cluster;
-            }
-        }
-    };
-    let cluster = tokio::select! {
-        cluster = known => cluster,
-        _ = stop.wait_for(|stop| *stop) => None,
-    };
-    if let Some(cluster) = cluster
-        && let Err(error) = raft.identity().belongs_to(cluster)
-    {
-        tracing::error!(%error, "the metadata are another cluster's");
-    }
-}
-
-/// A node that opened fewer partitions than there are would never serve the queues on the others.
-fn check_partitions(
+/// The metadata on the volume must be those of the cluster that the volume belongs to.
+fn check_cluster(
     settings: &NodeSettings,
     metadata: &Group<MetadataMachine>,
-    catalogue: &Catalogue,
 ) -> Result<(), StartError> {
-    let checkpointed =
-        metadata.with_machine(|machine| machine.0.cluster().map(|cluster| cluster.partitions));
-    let copied = catalogue.cluster().map(|cluster| cluster.partitions);
-    let configured = settings.partitions;
-    match checkpointed.or(copied) {
-        Some(founded) if founded != configured => Err(StartError::Partitions {
-            founded,
-            configured,
-        }),
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// One founder founds; the others hear of it from the first leader.
-async fn found_groups(
-    settings: &NodeSettings,
-    metadata: &Group<MetadataMachine>,
-    partitions: &[Group<PartitionMachine>],
-) -> Result<(), StartError> {
-    if !settings.founds_groups {
+    let Some(cluster) = metadata.with_machine(|machine| machine.0.cluster().cloned()) else {
         return Ok(());
+    };
+    if cluster.cluster_id != settings.cluster_id {
+        return Err(StartError::OtherCluster(OtherCluster {
+            own: settings.cluster_id,
+            other: cluster.cluster_id,
+        }));
     }
-    let voters: BTreeMap<u64, u64> = settings
-        .founders
-        .iter()
-        .map(|(node, _)| (*node, *node))
-        .collect();
-    let failed = |group| move |source| StartError::Found { group, source };
-    metadata
-        .found(voters.clone())
-        .await
-        .map_err(failed(METADATA_GROUP))?;
-    for group in partitions {
-        group
-            .found(voters.clone())
-            .await
-            .map_err(failed(group.id()))?;
+    // A node that knew another number of partitions would never serve the queues on the others.
+    if cluster.partitions != settings.partitions {
+        return Err(StartError::Partitions {
+            founded: cluster.partitions,
+            configured: settings.partitions,
+        });
     }
     Ok(())
 }

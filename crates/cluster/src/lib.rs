@@ -24,6 +24,7 @@ mod memory;
 mod messages;
 mod node;
 mod partition;
+mod placing;
 mod ports;
 mod queues;
 mod router;

@@ -1,11 +1,28 @@
 //! The two state machines as the Raft groups drive them.
 
-use hikyaku_metadata::Metadata;
+use hikyaku_metadata::{GroupKey, Metadata};
 use hikyaku_queue::{Partition, PartitionId};
 use hikyaku_raft::{LiveRun, Machine, MachineError};
 
 /// Id of the metadata's Raft group; partition `p` is group `p + 1`.
 pub const METADATA_GROUP: u64 = 0;
+
+/// The number of a group in Raft and on the wire.
+pub fn group_number(group: GroupKey) -> u64 {
+    match group {
+        GroupKey::Metadata => METADATA_GROUP,
+        GroupKey::Partition(partition) => group_of(partition),
+    }
+}
+
+/// The group with that number.
+pub fn group_with_number(number: u64) -> GroupKey {
+    match number.checked_sub(1).map(u32::try_from) {
+        None => GroupKey::Metadata,
+        // There are far fewer partitions than that.
+        Some(partition) => GroupKey::Partition(PartitionId(partition.unwrap_or(u32::MAX))),
+    }
+}
 
 /// The Raft group of a partition.
 pub fn group_of(partition: PartitionId) -> u64 {

@@ -4,14 +4,18 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hikyaku_metadata::{
+    Command, JoinNode, JoinNodeError, Joined, NodeState, PlacementLimits, Reply,
+};
 use hikyaku_queue::PartitionId;
-use hikyaku_raft::{Group, Machine, OpenGroupError, Peers, ProposeError, RaftNode};
-use tokio::sync::watch;
+use hikyaku_raft::{Group, Machine, OpenGroupError, OtherCluster, Peers, ProposeError, RaftNode};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::calls::LocalCalls;
 use crate::catalogue::{Catalogue, CatalogueCopy};
 use crate::control::ControlPlane;
+use crate::growth::{BUSY_QUEUES_WAITING, Growth};
 use crate::hosting::{Hosting, until};
 use crate::machines::{METADATA_GROUP, group_of};
 use crate::memory::MemoryBudget;
@@ -25,6 +29,9 @@ use crate::wishes::Wish;
 /// How long a stop waits for others to take over leadership.
 const HAND_OFF_LIMIT: Duration = Duration::from_secs(3);
 
+/// Between two attempts to be known to the cluster.
+const ANNOUNCE_PAUSE: Duration = Duration::from_secs(1);
+
 /// What this node is and whom it belongs to.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
@@ -34,9 +41,16 @@ pub struct NodeSettings {
     pub cluster_id: u128,
     /// The founding nodes and their peer addresses, this one included.
     pub founders: Vec<(u64, String)>,
-    /// Whether this node gives the groups their first members. One node does; when it does so again,
-    /// nothing happens.
+    /// Whether the founding is under way: this node opens the replicas that it gets by it, and gives
+    /// groups their first members where it comes first. Done again, nothing happens.
     pub founds_groups: bool,
+    /// Where others reach this node, which it tells the cluster at each start; `None` for a node that
+    /// nobody reaches.
+    pub announces: Option<JoinNode>,
+    /// How many replicas each group gets at the founding, where there are nodes for as many.
+    pub replication: u8,
+    /// How the metadata leader places replicas.
+    pub placement: PlacementLimits,
     /// How many partitions the cluster has; decided at founding.
     pub partitions: u32,
     /// Bounds of each hosted partition.
@@ -81,6 +95,12 @@ pub enum StartError {
         /// Why.
         source: ProposeError,
     },
+    /// The node, or what its volume holds, belongs to another cluster.
+    #[error(transparent)]
+    OtherCluster(#[from] OtherCluster),
+    /// The metadata name a partition that the cluster does not have.
+    #[error("there is no partition {0}")]
+    NoSuchPartition(u32),
     /// The cluster was founded with another number of partitions, which never changes.
     #[error("the cluster has {founded} partitions, not the configured {configured}")]
     Partitions {
@@ -95,6 +115,8 @@ pub enum StartError {
 pub struct Node {
     settings: NodeSettings,
     replicas: Option<Arc<RaftNode>>,
+    hosting: Option<Arc<Hosting>>,
+    refusal: watch::Sender<Option<JoinNodeError>>,
     router: Arc<Router>,
     control: Arc<ControlPlane>,
     catalogue: Arc<Catalogue>,
@@ -108,6 +130,7 @@ pub struct Node {
 impl Node {
     /// Opens all replicas, if there are to be any here, and starts to serve.
     pub async fn start(settings: NodeSettings, parts: NodeParts) -> Result<Arc<Self>, StartError> {
+        parts.peers.identity().belongs_to(settings.cluster_id)?;
         let stop = watch::Sender::new(false);
         let mut tasks = JoinSet::new();
         let catalogue = Arc::new(Catalogue::open(Arc::clone(&parts.catalogue)));
@@ -141,19 +164,39 @@ impl Node {
             control: Arc::clone(&control),
             catalogue: Arc::clone(&catalogue),
             news,
+            heard: Mutex::default(),
         });
+        let refusal = watch::Sender::new(None);
+        let mut hosting = None;
         if let Some(raft) = &parts.replicas {
-            let hosting = Hosting {
-                settings: &settings,
-                parts: &parts,
-                raft,
-                watch: &watch,
-                memory: &memory,
-                stop: &stop,
-            };
-            hosting.open(&mut tasks).await?;
+            let (busy, busy_queues) = mpsc::channel(BUSY_QUEUES_WAITING);
+            let replicas = Arc::new(Hosting {
+                settings: settings.clone(),
+                raft: Arc::clone(raft),
+                entropy: Arc::clone(&parts.entropy),
+                watch: Arc::clone(&watch),
+                memory: memory.clone(),
+                busy,
+                open: tokio::sync::Mutex::default(),
+            });
             raft.answer(Arc::new(LocalCalls::new(Arc::clone(&watch))));
+            replicas.start().await?;
             raft.start_maintenance();
+            tasks.spawn(Arc::clone(&replicas).run(stop.subscribe()));
+            if let Some(place) = settings.announces.clone() {
+                let catalogue = Arc::clone(&catalogue);
+                let announce = announce(Arc::clone(&control), catalogue, place, refusal.clone());
+                tasks.spawn(until(stop.subscribe(), announce));
+            }
+            if settings.grow_spreads {
+                let growth = Growth {
+                    control: Arc::clone(&control),
+                    catalogue: Arc::clone(&catalogue),
+                    router: Arc::clone(&router),
+                };
+                tasks.spawn(growth.run(busy_queues, stop.subscribe()));
+            }
+            hosting = Some(replicas);
         }
         let keeping = Arc::clone(&catalogue);
         let stopped = stop.subscribe();
@@ -167,6 +210,8 @@ impl Node {
         Ok(Arc::new(Self {
             settings,
             replicas: parts.replicas,
+            hosting,
+            refusal,
             router,
             control,
             catalogue,
@@ -223,6 +268,19 @@ impl Node {
         leader_known && known && self.wish.is_settled() && !*self.stop.borrow()
     }
 
+    /// Waits until the cluster refuses this node, which happens to decommissioned ones.
+    pub async fn refused(&self) -> JoinNodeError {
+        let mut refusal = self.refusal.subscribe();
+        loop {
+            let known = *refusal.borrow_and_update();
+            if let Some(refusal) = known {
+                return refusal;
+            }
+            // The sender is this node's.
+            refusal.changed().await.ok();
+        }
+    }
+
     /// Hands leadership away, stops serving, then the replicas, in this order, so that nothing is cut
     /// off half-way.
     pub async fn stop(&self) {
@@ -233,6 +291,9 @@ impl Node {
             if let Err(error) = ended {
                 tracing::error!(%error, "a task died before the stop");
             }
+        }
+        if let Some(hosting) = &self.hosting {
+            hosting.close_all().await;
         }
         if let Some(raft) = &self.replicas {
             raft.stop().await;
@@ -254,6 +315,53 @@ impl Node {
         {
             tracing::warn!("not every leadership was handed off before the stop");
         }
+    }
+}
+
+/// Tells the cluster where this node is, by which a new node joins, and then waits to be
+/// decommissioned.
+async fn announce(
+    control: Arc<ControlPlane>,
+    catalogue: Arc<Catalogue>,
+    place: JoinNode,
+    refusal: watch::Sender<Option<JoinNodeError>>,
+) {
+    match tell(&control, &place).await {
+        Ok(joined) => tracing::info!(?joined, address = place.address, "known to the cluster"),
+        Err(error) => {
+            refusal.send_replace(Some(error));
+            return;
+        }
+    }
+    let mut placed = catalogue.watch_placed();
+    let is_gone = || {
+        let cluster = catalogue.cluster();
+        let record = cluster
+            .as_ref()
+            .and_then(|cluster| cluster.node(place.node));
+        record.is_some_and(|record| record.state == NodeState::Decommissioned)
+    };
+    while !is_gone() {
+        // The sender is the catalogue's.
+        placed.changed().await.ok();
+    }
+    refusal.send_replace(Some(JoinNodeError::Decommissioned(place.node)));
+}
+
+async fn tell(control: &ControlPlane, place: &JoinNode) -> Result<Joined, JoinNodeError> {
+    loop {
+        let told = control.execute(Command::JoinNode(place.clone())).await;
+        match told.map(|executed| executed.reply) {
+            Ok(Reply::NodeJoined(Err(JoinNodeError::NotFounded))) | Err(_) => {}
+            Ok(Reply::NodeJoined(answer)) => return answer,
+            Ok(reply) => {
+                tracing::error!(
+                    ?reply,
+                    "the metadata answered another question than was asked"
+                );
+            }
+        }
+        tokio::time::sleep(ANNOUNCE_PAUSE).await;
     }
 }
 

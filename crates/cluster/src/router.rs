@@ -23,6 +23,7 @@ use hikyaku_raft::Peers;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::clock::millis;
 use crate::partition::{Answered, Delivered, PartitionHandle, SubmitError};
 use crate::ports::Entropy;
 use crate::seats::Seat;
@@ -438,10 +439,6 @@ fn remote_attempt(response: wire::SubmitResponse) -> Attempt {
         reply: Reply::Received(Vec::new()),
         delivered,
     }))
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -75,9 +75,9 @@ impl<H: Clone> Seat<H> {
         self.read().is_some()
     }
 
-    /// Puts a replica here.
-    pub fn host(&self, replica: H) {
-        *self.replica.write().expect("no panic under this lock") = Some(replica);
+    /// Puts a replica here, or takes it away.
+    pub fn host(&self, replica: Option<H>) {
+        *self.replica.write().expect("no panic under this lock") = replica;
     }
 
     /// Learns from the replica here who leads, until the replica is gone, and tells those who follow
@@ -100,17 +100,15 @@ impl<H: Clone> Seat<H> {
         }
     }
 
-    /// A node says that it leads the group in `term`, and what T is. With a replica here, the replica
-    /// knows better.
+    /// A node says that it leads the group in `term`, and what T is. A replica here knows better, unless
+    /// it has not heard of the term: it may be on its way in or out.
     pub fn announced(&self, node: u64, term: u64, now_ms: u64) {
-        if self.is_hosted() {
-            return;
-        }
         let known = self.lead();
-        if known.term > term {
+        let hosted = self.is_hosted();
+        if known.term > term || hosted && known.term == term {
             return;
         }
-        if now_ms > 0 {
+        if now_ms > 0 && !hosted {
             self.clock.heard_leader_time(now_ms);
         }
         let lead = Lead {
@@ -181,8 +179,11 @@ mod tests {
     #[tokio::test]
     async fn a_replica_here_knows_better() {
         let seat = seat();
-        seat.host(());
+        seat.announced(6, 3, 50_000);
+        seat.host(Some(()));
         seat.announced(7, 3, 50_000);
-        assert_eq!(seat.lead().node, None);
+        assert_eq!(seat.lead().node, Some(6));
+        seat.announced(7, 4, 50_000);
+        assert_eq!(seat.lead().node, Some(7), "it has not heard of this term");
     }
 }

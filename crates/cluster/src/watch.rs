@@ -6,19 +6,21 @@
 //! interruption it goes on from what it has.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hikyaku_metadata::{ClusterRecord, QueueRecord};
+use hikyaku_metadata::{ClusterRecord, DecodeError, GroupKey, QueueRecord, Replicas, Role};
 use hikyaku_proto::node as wire;
 use hikyaku_queue::QueueId;
 use hikyaku_raft::Peers;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 use crate::catalogue::{Catalogue, Change};
+use crate::clock::millis;
 use crate::control::ControlPlane;
-use crate::machines::METADATA_GROUP;
+use crate::machines::{METADATA_GROUP, group_number, group_with_number};
 use crate::router::Router;
 
 /// How long an answer may be held back. Also how old a follower's knowledge of T gets.
@@ -66,6 +68,8 @@ pub struct Watch {
     pub catalogue: Arc<Catalogue>,
     /// What happens here.
     pub news: News,
+    /// When each followed node answered last.
+    pub heard: Mutex<BTreeMap<u64, Instant>>,
 }
 
 /// For those who ask.
@@ -175,10 +179,26 @@ impl Watch {
             }
         }
         let hosts_all = self.router.seats().iter().all(|seat| seat.is_hosted());
-        if hosts_all && self.control.seat().is_hosted() {
+        // The metadata leader looks after all nodes.
+        if hosts_all && self.votes_on_metadata() && self.control.leads().is_none() {
             return Vec::new();
         }
         self.peers.nodes()
+    }
+
+    /// Whether the metadata come from the replica here: one on its way in or out falls behind.
+    fn votes_on_metadata(&self) -> bool {
+        let Some(replicas) = self.catalogue.replicas(GroupKey::Metadata) else {
+            return self.control.seat().is_hosted();
+        };
+        let here = replicas.on(self.node);
+        self.control.seat().is_hosted() && here.is_some_and(|(_, it)| it.role == Role::Voter)
+    }
+
+    /// When a node answered last.
+    pub fn heard(&self, node: u64) -> Option<Instant> {
+        let heard = self.heard.lock().expect("no panic under this lock");
+        heard.get(&node).copied()
     }
 
     async fn follow(self: Arc<Self>, node: u64) {
@@ -190,11 +210,14 @@ impl Watch {
                 catalogue: self.asks_for_metadata(node),
                 revision,
                 synced: *self.catalogue.watch_synced().borrow(),
-                wait_ms: u64::try_from(WAIT.as_millis()).unwrap_or(u64::MAX),
+                wait_ms: millis(WAIT),
             };
             match self.peers.watch(node, request, WAIT + TRAVEL).await {
                 Ok(answer) => {
                     news = answer.news;
+                    let mut heard = self.heard.lock().expect("no panic under this lock");
+                    heard.insert(node, Instant::now());
+                    drop(heard);
                     self.hear(node, &answer.led);
                     if let Some(change) = answer.catalogue {
                         self.take(revision, change);
@@ -213,8 +236,8 @@ impl Watch {
     /// Without a replica here, the leader of the metadata is asked for them; while none is known,
     /// everybody.
     fn asks_for_metadata(&self, node: u64) -> bool {
-        let seat = self.control.seat();
-        !seat.is_hosted() && seat.lead().node.is_none_or(|leader| leader == node)
+        let leader = self.control.seat().lead().node;
+        !self.votes_on_metadata() && leader.is_none_or(|leader| leader == node)
     }
 
     fn hear(&self, node: u64, led: &[wire::Led]) {
@@ -253,6 +276,14 @@ fn change_to_wire(change: Change, synced: u64) -> wire::CatalogueChange {
         cluster: cluster.unwrap_or_default(),
         changed: changed.map(|record| record.encode().into()).collect(),
         removed: change.removed.iter().map(|queue| queue.0).collect(),
+        replicas: change
+            .replicas
+            .iter()
+            .map(|(group, replicas)| wire::PlacedGroup {
+                group: group_number(*group),
+                replicas: replicas.encode().into(),
+            })
+            .collect(),
     }
 }
 
@@ -270,11 +301,16 @@ fn change_from_wire(
     };
     let changed = change.changed.iter();
     let changed = changed.map(|record| QueueRecord::decode(record));
+    let replicas = change.replicas.iter().map(|placed| {
+        let replicas = Replicas::decode(&placed.replicas)?;
+        Ok((group_with_number(placed.group), replicas))
+    });
     Ok(Some(Change {
         since: asked,
         revision: change.revision,
         replace_all: change.replace_all,
         cluster,
+        replicas: replicas.collect::<Result<_, DecodeError>>()?,
         changed: changed.collect::<Result<_, _>>()?,
         removed: change.removed.into_iter().map(QueueId).collect(),
     }))

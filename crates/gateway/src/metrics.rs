@@ -302,6 +302,23 @@ impl Durations {
 }
 
 fn write_partitions(page: &mut String, node: &Node) {
+    let name = "hikyaku_replicas";
+    family(
+        page,
+        name,
+        "gauge",
+        "Replicas that the metadata place on this node.",
+    );
+    let replicas = node.catalogue().replicas_on(node.id()).len();
+    line(page, format_args!("{name} {replicas}"));
+    let name = "hikyaku_moves";
+    family(
+        page,
+        name,
+        "gauge",
+        "Groups of the cluster with a move of a replica under way.",
+    );
+    line(page, format_args!("{name} {}", node.catalogue().moves()));
     let name = "hikyaku_raft_applied_index";
     family(
         page,

@@ -68,7 +68,7 @@ pub use placement::{
     FIFO_SPREAD, MESSAGE_GROUP_SLOTS, SPREAD_MAX, home_partition, message_group_partition,
     message_group_slot, spread,
 };
-pub use planner::{Limits, Observed, Step, plan};
+pub use planner::{Observed, PlacementLimits, Step, plan};
 pub use record::{FifoThroughputLimit, IN_FLIGHT_LIMIT, QueueRecord, Settings};
 pub use replicas::{
     DEFAULT_REPLICATION, GroupKey, MAX_REPLICATION, Member, MoveStepError, ReplicaId, Replicas,

@@ -7,7 +7,7 @@
 //! A group whose voters are not alive in their majority is left alone: no placement brings that back.
 //! So is one that is moving, unless its move cannot go on: because its new replica's node fails or is to
 //! lose its replicas, or because those that stay would be no majority. Of the other groups, in this
-//! order and as far as [`Limits`] allow:
+//! order and as far as [`PlacementLimits`] allow:
 //!
 //! 1. What is on a draining or decommissioning node moves to another node.
 //! 2. So does what is on a node that has been silent for long, for one such node at a time. Without a
@@ -54,7 +54,7 @@ pub struct Observed {
 
 /// How much may be under way, and how patient the planner is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct PlacementLimits {
     /// Moves under way in the whole cluster: each sends a snapshot.
     pub moves: usize,
     /// Moves in which one node gains or loses a replica.
@@ -68,7 +68,7 @@ pub struct Limits {
     pub replace_after_ms: u64,
 }
 
-impl Default for Limits {
+impl Default for PlacementLimits {
     fn default() -> Self {
         Self {
             moves: 4,
@@ -116,7 +116,7 @@ pub enum Step {
 }
 
 /// Plans the next steps. None are left when everything is in its place.
-pub fn plan(metadata: &Metadata, seen: &Observed, limits: &Limits) -> Vec<Step> {
+pub fn plan(metadata: &Metadata, seen: &Observed, limits: &PlacementLimits) -> Vec<Step> {
     let Some(cluster) = metadata.cluster() else {
         return Vec::new();
     };
@@ -141,7 +141,7 @@ pub fn plan(metadata: &Metadata, seen: &Observed, limits: &Limits) -> Vec<Step> 
 }
 
 impl Observed {
-    pub(crate) fn is_alive(&self, node: u64, limits: &Limits) -> bool {
+    pub(crate) fn is_alive(&self, node: u64, limits: &PlacementLimits) -> bool {
         let silent = self.silent_ms.get(&node);
         silent.is_some_and(|ms| *ms <= limits.alive_within_ms)
     }

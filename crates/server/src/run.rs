@@ -17,6 +17,7 @@ use hikyaku_cluster::{
     NodeSettings, StartError, SystemClock, SystemEntropy, ToldClock, find_cluster,
 };
 use hikyaku_gateway::{Access, Gateway, GatewayConfig, GatewayLimits, TcpFront, listen_tcp};
+use hikyaku_metadata::{JoinNode, JoinNodeError, PlacementLimits};
 use hikyaku_raft::{FoundingPeers, Identity, OpenGroupError, Peers, RaftNode};
 use hikyaku_storage::{Catalogue, CatalogueError, Disk, Log, OpenError, RealDisk, Work};
 use rustls::ServerConfig;
@@ -26,7 +27,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// Directory of the catalogue's copy in the volume; may be deleted while the node is down.
 const CATALOGUE_DIR: &str = "catalogue.sled";
@@ -79,6 +80,9 @@ pub enum RunError {
     /// The replicas cannot be prepared.
     #[error(transparent)]
     Raft(#[from] OpenGroupError),
+    /// The cluster does not have this node.
+    #[error("the cluster refuses this node: {0}")]
+    Refused(JoinNodeError),
     /// The node cannot start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -130,8 +134,6 @@ async fn run_router(
         () = &mut shutdown => return Ok(()),
     };
     let identity = Identity::new(id);
-    let first = identity.belongs_to(cluster.cluster_id);
-    first.expect("a new identity belongs to no cluster");
     let founders = cluster.founders.iter().cloned();
     let peers = Peers::new(Arc::new(Tcp), identity, founders);
     let parts = NodeParts {
@@ -194,9 +196,23 @@ async fn run_storage(
     };
     let node = Node::start(settings, parts).await?;
     founding.groups_founded().map_err(RunError::Membership)?;
-    serve_clients(&config, front, &node, Some(&log), shutdown).await;
+    let (refuse, refused) = oneshot::channel();
+    let watched = Arc::clone(&node);
+    let ended = async move {
+        tokio::select! {
+            () = shutdown => {}
+            refusal = watched.refused() => {
+                // The receiver waits until the node is stopped.
+                refuse.send(refusal).ok();
+            }
+        }
+    };
+    serve_clients(&config, front, &node, Some(&log), ended).await;
     node.stop().await;
     log.close().await;
+    if let Ok(refusal) = refused.await {
+        return Err(RunError::Refused(refusal));
+    }
     tracing::info!("stopped");
     Ok(())
 }
@@ -243,10 +259,28 @@ fn node_settings(
         partitions: cluster.partitions,
         limits: HostLimits::default(),
         memory_bytes: config.limits.memory_bytes,
+        announces: config.cluster.address().map(|address| JoinNode {
+            node,
+            address: address.0,
+            zone: config.cluster.zone.clone(),
+            certificate_name: None,
+            storage: true,
+        }),
+        replication: config.cluster.replication,
+        placement: placement_limits(config.cluster.replace_after_ms),
         request_budget: Duration::from_millis(config.limits.request_budget_ms),
         // On one node more partitions add no disk and no core; they only thin the batches.
         grow_spreads: config.cluster.grow_queues && several,
         cooldown_ms: config.cluster.cooldown_ms,
+    }
+}
+
+fn placement_limits(replace_after_ms: u64) -> PlacementLimits {
+    let usual = PlacementLimits::default();
+    PlacementLimits {
+        abandon_after_ms: usual.abandon_after_ms.min(replace_after_ms),
+        replace_after_ms,
+        ..usual
     }
 }
 

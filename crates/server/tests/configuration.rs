@@ -224,24 +224,11 @@ fn a_disagreement_names_both_values_and_where_they_are_from() {
         "raft.election_min_ms = 600 (default) must be more than twice \
          raft.heartbeat_ms = 400 (from HIKYAKU_RAFT_HEARTBEAT_MS)"
     );
-    let peers = "one:1,two:1";
-    assert_eq!(
-        refusal(
-            "",
-            &[],
-            &[
-                ("cluster.peers", peers),
-                ("cluster.peer_listen", "127.0.0.1:1")
-            ]
-        ),
-        "cluster.peers = one:1,two:1 (from --cluster-peers) must list this node, which is \
-         cluster.advertise = not set (default)"
-    );
 }
 
 #[test]
 fn what_cannot_work_is_refused() {
-    let cases: [(Texts, &str); 26] = [
+    let cases: [(Texts, &str); 29] = [
         (
             &[("cluster.cooldown_ms", "600001")],
             "must be at most 600000",
@@ -257,13 +244,15 @@ fn what_cannot_work_is_refused() {
             "must differ from listen",
         ),
         (&[("cluster.peers", "a:1,A:1")], "must name each node once"),
+        (&[("cluster.replication", "0")], "must be at least 1"),
+        (&[("cluster.replication", "8")], "must be at most 7"),
         (
-            &[
-                ("cluster.peers", "a:1,b:1"),
-                ("cluster.advertise", "c:1"),
-                ("cluster.peer_listen", "127.0.0.1:1"),
-            ],
-            "must list this node",
+            &[("cluster.replace_after_ms", "9999")],
+            "must be at least 10000",
+        ),
+        (
+            &[("roles", "router")],
+            "must name nodes with storage, for a node that has none",
         ),
         (
             &[("cluster.peers", "a:1,b:1"), ("cluster.advertise", "a:1")],

@@ -4,7 +4,8 @@
 //! them are empty and each has promised, on disk, to be founded by the same node: the one whose
 //! address comes first. A promise is given once. So two clusters never form out of overlapping lists,
 //! and a volume that is lost later never lets one form again: whoever still holds a promise or a
-//! cluster says so. Anything less waits, and says for whom.
+//! cluster says so. Anything less waits, and says for whom. A node with a new volume that meets a
+//! cluster joins it.
 //!
 //! The rules are in `rules`, without clock or network; here they meet both. A node that promised and
 //! then missed the founding hears of it when it looks at the founder again.
@@ -140,8 +141,8 @@ impl Founding {
         }
     }
 
-    /// Whether the groups of the cluster have yet to be given their first members by this node. Only
-    /// the founder does it, and only once: a replica that lost its records must never begin anew.
+    /// Whether the replicas of the founding are yet to be opened here, and their groups to be given
+    /// their first members. Only once: a replica that lost its records must never begin anew.
     pub fn founds_groups(&self) -> bool {
         self.with(|applicant| applicant.founds_groups())
     }

@@ -27,7 +27,8 @@ pub enum Stage {
     Member {
         /// Which.
         cluster: Founded,
-        /// Whether the groups were given their first members; only the founder asks.
+        /// Whether the replicas of the founding were opened here, and the groups were given their first
+        /// members. True for a node that joined later.
         groups_founded: bool,
     },
 }
@@ -67,7 +68,7 @@ pub enum Waiting {
         /// The founder's address.
         by: String,
     },
-    /// A cluster was founded already, and this volume is not of it.
+    /// A cluster was founded already, and the one that this volume promised itself to is another.
     #[error("{address} belongs to cluster {cluster:032x}, which this volume is not part of")]
     FoundedWithout {
         /// The peer.
@@ -198,6 +199,13 @@ impl Applicant {
                     groups_founded: false,
                 });
             }
+            // Nobody waits for a new volume: it joins what is there.
+            if self.stage == Stage::Empty {
+                return Step::Enter(Stage::Member {
+                    cluster: cluster.clone(),
+                    groups_founded: true,
+                });
+            }
             return Step::Wait(vec![Waiting::FoundedWithout {
                 address: address.to_owned(),
                 cluster: cluster.cluster_id,
@@ -319,7 +327,8 @@ impl Applicant {
                 cluster,
                 groups_founded,
             } => {
-                !groups_founded && cluster.founders.first().map(|first| first.0) == Some(self.node)
+                let is_founder = cluster.founders.iter().any(|(node, _)| *node == self.node);
+                !groups_founded && is_founder
             }
             Stage::Empty | Stage::Promised { .. } => false,
         }

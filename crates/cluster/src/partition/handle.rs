@@ -128,6 +128,11 @@ impl PartitionHandle {
         delivered
     }
 
+    /// The group, for whoever changes its members.
+    pub fn group(&self) -> &Group<PartitionMachine> {
+        &self.group
+    }
+
     /// Hands leadership to another node.
     pub async fn hand_off(&self) {
         hand_off(&self.group, self.node).await;

@@ -1,5 +1,6 @@
 //! Nodes over simulated disks and a paused clock: what a front sees.
 
+mod elastic;
 mod network;
 mod routers;
 mod spread;
@@ -19,8 +20,8 @@ use hikyaku_cluster::{
     ToldClock,
 };
 use hikyaku_metadata::{
-    Attributes, CreateQueue, CreateQueueError, PurgeQueueError, QueueRecord, SetAttributes,
-    TenantId,
+    Attributes, CreateQueue, CreateQueueError, PlacementLimits, PurgeQueueError, QueueRecord,
+    SetAttributes, TenantId,
 };
 use hikyaku_queue::{MessageId, Sent};
 use hikyaku_raft::{Identity, Peers, RaftConfig, RaftNode};
@@ -43,6 +44,9 @@ async fn start_with(disk: &Arc<SimDisk>, cooldown_ms: Option<u64>) -> Arc<Node> 
         cluster_id: 9,
         founders: vec![(7, String::new())],
         founds_groups: true,
+        announces: None,
+        replication: 3,
+        placement: PlacementLimits::default(),
         partitions: 2,
         limits: HostLimits::default(),
         memory_bytes: 1 << 30,

@@ -8,7 +8,7 @@ use hikyaku_cluster::{
     Clock, HostLimits, MemoryCopy, Node, NodeParts, NodeSettings, SystemClock, SystemEntropy,
     ToldClock,
 };
-use hikyaku_metadata::TenantId;
+use hikyaku_metadata::{JoinNode, PlacementLimits, TenantId};
 use hikyaku_proto::founding;
 use hikyaku_raft::{FoundingCalls, Identity, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{Log, LogConfig, SimDisk, Work};
@@ -38,7 +38,10 @@ pub fn settings(node: u64, founders: Vec<(u64, String)>) -> NodeSettings {
         node,
         cluster_id: 9,
         founders,
-        founds_groups: node == 1,
+        founds_groups: true,
+        announces: None,
+        replication: 3,
+        placement: PlacementLimits::default(),
         partitions: 2,
         limits: HostLimits::default(),
         memory_bytes: 1 << 30,
@@ -48,30 +51,47 @@ pub fn settings(node: u64, founders: Vec<(u64, String)>) -> NodeSettings {
     }
 }
 
+/// How a node comes into the cluster.
+pub struct Start {
+    pub announces: Option<JoinNode>,
+    pub founds_groups: bool,
+}
+
+impl Start {
+    pub async fn node(self, wires: &Wires, node: u64, disk: &Arc<SimDisk>) -> Arc<Node> {
+        let log = Log::open(Arc::clone(disk) as _, LogConfig::small(), Work::Task).expect("opens");
+        let addresses: Vec<(u64, String)> = (1..=3).map(|node| (node, address(node))).collect();
+        let net = Arc::new(wires.clone());
+        let peers = Peers::new(net, Identity::new(node), addresses.clone());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let told = Arc::new(ToldClock(Arc::clone(&clock)));
+        let raft = RaftNode::new(RaftConfig::default(), log, peers, told, Work::Task);
+        let raft = Arc::new(raft.expect("valid"));
+        let settings = NodeSettings {
+            announces: self.announces,
+            founds_groups: self.founds_groups,
+            ..settings(node, addresses)
+        };
+        let parts = NodeParts {
+            peers: raft.peers().clone(),
+            replicas: Some(Arc::clone(&raft)),
+            clock,
+            entropy: Arc::new(SystemEntropy),
+            catalogue: Arc::new(MemoryCopy::default()),
+        };
+        let started = Node::start(settings, parts).await.expect("starts");
+        let listening = raft.serve(address(node), Arc::new(Settled)).await;
+        listening.expect("listens");
+        started
+    }
+}
+
 async fn start(wires: &Wires, node: u64, disk: &Arc<SimDisk>) -> Arc<Node> {
-    let log = Log::open(Arc::clone(disk) as _, LogConfig::small(), Work::Task).expect("opens");
-    let addresses: Vec<(u64, String)> = (1..=3).map(|node| (node, address(node))).collect();
-    let peers = Peers::new(
-        Arc::new(wires.clone()),
-        Identity::new(node),
-        addresses.clone(),
-    );
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let told = Arc::new(ToldClock(Arc::clone(&clock)));
-    let raft = RaftNode::new(RaftConfig::default(), log, peers, told, Work::Task).expect("valid");
-    let settings = settings(node, addresses);
-    let parts = NodeParts {
-        peers: raft.peers().clone(),
-        replicas: Some(Arc::new(raft)),
-        clock,
-        entropy: Arc::new(SystemEntropy),
-        catalogue: Arc::new(MemoryCopy::default()),
+    let start = Start {
+        announces: None,
+        founds_groups: true,
     };
-    let raft = parts.replicas.clone().expect("it hosts");
-    let started = Node::start(settings, parts).await.expect("starts");
-    let listening = raft.serve(address(node), Arc::new(Settled)).await;
-    listening.expect("listens");
-    started
+    start.node(wires, node, disk).await
 }
 
 pub async fn cluster(wires: &Wires, disks: &[Arc<SimDisk>]) -> Vec<Arc<Node>> {

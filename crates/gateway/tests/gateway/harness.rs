@@ -13,6 +13,7 @@ use hikyaku_cluster::{
     ToldClock,
 };
 use hikyaku_gateway::{Access, Gateway, GatewayConfig, Listener, MetricsSource};
+use hikyaku_metadata::PlacementLimits;
 use hikyaku_raft::{BoxedStream, Identity, Net, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{Log, LogConfig, SimDisk, Work};
 use http_body_util::{BodyExt, Full};
@@ -116,6 +117,9 @@ impl Front {
             cluster_id: 9,
             founders: vec![(7, String::new())],
             founds_groups: true,
+            announces: None,
+            replication: 3,
+            placement: PlacementLimits::default(),
             partitions: 2,
             limits: HostLimits::default(),
             memory_bytes: setup.memory_bytes,

@@ -2,7 +2,7 @@
 
 use crate::cluster::ClusterRecord;
 use crate::node::NodeRecord;
-use crate::planner::{Limits, Observed, Step};
+use crate::planner::{Observed, PlacementLimits, Step};
 use crate::replicas::{GroupKey, Member, ReplicaId, Replicas, Role};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ pub(crate) struct Draft<'a> {
     cluster: &'a ClusterRecord,
     groups: &'a BTreeMap<GroupKey, Replicas>,
     seen: &'a Observed,
-    limits: &'a Limits,
+    limits: &'a PlacementLimits,
     nodes: BTreeMap<u64, &'a NodeRecord>,
     /// Groups that may move.
     free: BTreeSet<GroupKey>,
@@ -32,7 +32,7 @@ impl<'a> Draft<'a> {
         cluster: &'a ClusterRecord,
         groups: &'a BTreeMap<GroupKey, Replicas>,
         seen: &'a Observed,
-        limits: &'a Limits,
+        limits: &'a PlacementLimits,
     ) -> Self {
         let mut draft = Self {
             cluster,
@@ -371,14 +371,14 @@ impl<'a> Draft<'a> {
 }
 
 /// Whether most of those who vote are alive.
-pub(crate) fn has_majority(replicas: &Replicas, seen: &Observed, limits: &Limits) -> bool {
+pub(crate) fn has_majority(replicas: &Replicas, seen: &Observed, limits: &PlacementLimits) -> bool {
     is_majority(replicas.voters(), seen, limits)
 }
 
 fn is_majority<'a>(
     voters: impl Iterator<Item = &'a Member>,
     seen: &Observed,
-    limits: &Limits,
+    limits: &PlacementLimits,
 ) -> bool {
     let (mut alive, mut all) = (0, 0);
     for voter in voters {

@@ -3,7 +3,7 @@
 use crate::machine::Metadata;
 use crate::node::NodeState;
 use crate::planner::draft::has_majority;
-use crate::planner::{Limits, Observed, Step};
+use crate::planner::{Observed, PlacementLimits, Step};
 use crate::replicas::{GroupKey, Replicas, Role};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub(crate) fn transfer(
     metadata: &Metadata,
     seen: &Observed,
-    limits: &Limits,
+    limits: &PlacementLimits,
     planned: &[Step],
 ) -> Option<Step> {
     let mut view = View::new(metadata, seen, limits);
@@ -27,7 +27,7 @@ pub(crate) fn transfer(
 struct View<'a> {
     metadata: &'a Metadata,
     seen: &'a Observed,
-    limits: &'a Limits,
+    limits: &'a PlacementLimits,
     /// Groups whose leaders are alive, with them.
     led: Vec<(GroupKey, &'a Replicas, u64)>,
     /// Groups led by node.
@@ -35,7 +35,7 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn new(metadata: &'a Metadata, seen: &'a Observed, limits: &'a Limits) -> Self {
+    fn new(metadata: &'a Metadata, seen: &'a Observed, limits: &'a PlacementLimits) -> Self {
         let groups = metadata.groups().iter();
         let led = groups.filter_map(|(group, replicas)| {
             let leader = *seen.leaders.get(group)?;

@@ -3,16 +3,16 @@
 
 use crate::harness::Cluster;
 use hikyaku_metadata::{
-    AbandonMove, ClusterRecord, Command, Found, GroupKey, JoinNode, Limits, Member, NodeRecord,
-    NodeState, Observed, Placement, ReplicaId, ReplicaPromoted, ReplicaRemoved, Replicas, Reply,
-    Role, SetNodeState, SetReplication, StartMove, Step, plan,
+    AbandonMove, ClusterRecord, Command, Found, GroupKey, JoinNode, Member, NodeRecord, NodeState,
+    Observed, Placement, PlacementLimits, ReplicaId, ReplicaPromoted, ReplicaRemoved, Replicas,
+    Reply, Role, SetNodeState, SetReplication, StartMove, Step, plan,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 pub struct World {
     pub cluster: Cluster,
     pub seen: Observed,
-    pub limits: Limits,
+    pub limits: PlacementLimits,
     /// Moves started.
     pub moves: usize,
     next_replica: u64,
@@ -35,7 +35,7 @@ impl World {
         let mut world = Self {
             cluster: Cluster::empty(),
             seen: Observed::default(),
-            limits: Limits::default(),
+            limits: PlacementLimits::default(),
             moves: 0,
             next_replica: 1_000,
         };

@@ -42,6 +42,16 @@ pub trait NodeCalls: Send + Sync + 'static {
 
     /// Reads the descriptor of a queue; this node should lead the metadata.
     fn describe(&self, request: wire::DescribeRequest) -> BoxFuture<'_, wire::DescribeResponse>;
+
+    /// Gives a group that this node leads the voters it is to have.
+    fn set_voters(&self, request: wire::SetVotersRequest)
+    -> BoxFuture<'_, wire::SetVotersResponse>;
+
+    /// Hands leadership of a group that this node leads to another node.
+    fn transfer_leader(
+        &self,
+        request: wire::TransferLeaderRequest,
+    ) -> BoxFuture<'_, wire::TransferLeaderResponse>;
 }
 
 /// A request to another node that was not answered. It may have had its effect.
@@ -149,6 +159,31 @@ impl Peers {
         limit: Duration,
     ) -> Result<wire::DescribeResponse, PeerError> {
         within(node, limit, self.node_client(node)?.describe(request)).await
+    }
+
+    /// Asks `node` to change the voters of a group that it leads.
+    pub async fn set_voters(
+        &self,
+        node: u64,
+        request: wire::SetVotersRequest,
+        limit: Duration,
+    ) -> Result<wire::SetVotersResponse, PeerError> {
+        within(node, limit, self.node_client(node)?.set_voters(request)).await
+    }
+
+    /// Asks `node` to hand over the leadership of a group.
+    pub async fn transfer_leader(
+        &self,
+        node: u64,
+        request: wire::TransferLeaderRequest,
+        limit: Duration,
+    ) -> Result<wire::TransferLeaderResponse, PeerError> {
+        within(
+            node,
+            limit,
+            self.node_client(node)?.transfer_leader(request),
+        )
+        .await
     }
 }
 
@@ -259,6 +294,24 @@ impl NodeRpc for NodeService {
     ) -> Result<Response<wire::DescribeResponse>, Status> {
         Ok(Response::new(
             self.calls()?.describe(request.into_inner()).await,
+        ))
+    }
+
+    async fn set_voters(
+        &self,
+        request: Request<wire::SetVotersRequest>,
+    ) -> Result<Response<wire::SetVotersResponse>, Status> {
+        Ok(Response::new(
+            self.calls()?.set_voters(request.into_inner()).await,
+        ))
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<wire::TransferLeaderRequest>,
+    ) -> Result<Response<wire::TransferLeaderResponse>, Status> {
+        Ok(Response::new(
+            self.calls()?.transfer_leader(request.into_inner()).await,
         ))
     }
 }

@@ -1,9 +1,13 @@
 //! What a node does, and its place in the cluster, as they are configured.
 
 use super::{Config, Counterpart, Disagreement, PeerAddress, holds};
-use hikyaku_metadata::REMOVAL_MEMORY_MS;
+use hikyaku_metadata::{DEFAULT_REPLICATION, MAX_REPLICATION, PlacementLimits, REMOVAL_MEMORY_MS};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+
+/// A node is taken for dead after so long at the earliest, in ms: the metadata leader hears of each
+/// once a second, and a busy machine is not a dead one.
+const REPLACE_AFTER_MIN_MS: u64 = 10_000;
 
 /// Partitions a cluster may have; more has not been tested.
 const PARTITIONS_MAX: u32 = 256;
@@ -32,8 +36,14 @@ pub struct ClusterConfig {
     pub peer_listen: Option<SocketAddr>,
     /// Where other nodes reach this one; without it, at `peer_listen`.
     pub advertise: Option<PeerAddress>,
-    /// The nodes that found the cluster, the same list on all of them. Means nothing once there is a
-    /// cluster.
+    /// Replicas of each group that a new cluster is founded with, where it has nodes for as many.
+    pub replication: u8,
+    /// After how long a silence the replicas of a node are made anew on others, in ms.
+    pub replace_after_ms: u64,
+    /// Where this node would fail together with others, such as a rack or a zone; empty: nobody knows.
+    pub zone: String,
+    /// The nodes that found the cluster, the same list on all of them; a node with a new volume asks
+    /// them for a cluster to join.
     pub peers: Vec<PeerAddress>,
 }
 
@@ -57,6 +67,9 @@ impl Default for ClusterConfig {
             cooldown_ms: None,
             peer_listen: None,
             advertise: None,
+            replication: DEFAULT_REPLICATION,
+            replace_after_ms: PlacementLimits::default().replace_after_ms,
+            zone: String::new(),
             peers: Vec::new(),
         }
     }
@@ -90,6 +103,7 @@ impl Config {
             let rule = "must name nodes with storage, for a node that has none";
             return holds(!cluster.peers.is_empty(), peers, rule, Nothing);
         }
+        self.check_placement()?;
         let elsewhere = cluster.peer_listen != Some(self.listen) || self.listen.port() == 0;
         holds(
             elsewhere,
@@ -120,13 +134,29 @@ impl Config {
             "cluster.peer_listen",
             rule,
             Nothing,
-        )?;
-        let address = cluster.address();
+        )
+    }
+
+    fn check_placement(&self) -> Result<(), Disagreement> {
+        use Counterpart::Limit;
+        let cluster = &self.cluster;
+        let replication = "cluster.replication";
+        let one = cluster.replication > 0;
+        holds(one, replication, "must be at least", Limit(1))?;
+        let few = cluster.replication <= MAX_REPLICATION;
         holds(
-            address.is_some_and(|address| addresses.contains(&address)),
-            peers,
-            "must list this node, which is",
-            Key("cluster.advertise"),
+            few,
+            replication,
+            "must be at most",
+            Limit(MAX_REPLICATION.into()),
+        )?;
+        let patient = cluster.replace_after_ms >= REPLACE_AFTER_MIN_MS;
+        let least = Limit(REPLACE_AFTER_MIN_MS);
+        holds(
+            patient,
+            "cluster.replace_after_ms",
+            "must be at least",
+            least,
         )
     }
 }

@@ -81,6 +81,21 @@ pub const KEYS: &[Key] = &[
         "Where other nodes reach this one, HOST:PORT; empty: cluster.peer_listen"
     ),
     key!(
+        "cluster.replication",
+        cluster.replication,
+        "Replicas of each group that a new cluster is founded with, where it has as many nodes"
+    ),
+    key!(
+        "cluster.replace_after_ms",
+        cluster.replace_after_ms,
+        "After how long a silence a node's replicas are made anew on others, in ms"
+    ),
+    key!(
+        "cluster.zone",
+        cluster.zone,
+        "What this node would fail together with, such as a rack or a zone; empty: unknown"
+    ),
+    key!(
         "cluster.peers",
         cluster.peers,
         "The nodes that found the cluster, this one too if it has storage, HOST:PORT,...; empty: this node alone"

@@ -64,7 +64,7 @@ macro_rules! whole_number {
     )+};
 }
 
-whole_number!(u32, u64, usize);
+whole_number!(u8, u32, u64, usize);
 
 impl Value for bool {
     fn parse(text: &str) -> Result<Self, String> {

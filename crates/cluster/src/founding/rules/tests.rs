@@ -234,27 +234,41 @@ fn founded(count: usize) -> World {
 }
 
 #[test]
-fn three_lost_volumes_of_five_wait_and_say_why() {
+fn three_lost_volumes_of_five_found_nothing_and_join() {
     let mut world = founded(5);
     (0..3).for_each(|peer| world.lose_volume(peer));
     (0..3).for_each(|peer| world.start(peer));
-    for _ in 0..10 {
-        (0..5).for_each(|peer| world.ask(peer));
-        for peer in 0..3 {
-            let step = world.step(peer, None);
-            let Some(Step::Wait(reasons)) = step else {
-                panic!("{step:?}");
-            };
-            assert!(matches!(reasons[..], [Waiting::FoundedWithout { .. }]));
-        }
-    }
     // With both members away it is not known that there is a cluster; still nobody founds one.
     (3..5).for_each(|peer| world.machines[peer].running = None);
-    let step = world.step(0, None);
-    let silent = |peer| Waiting::Silent {
-        address: address(peer),
-    };
-    assert_eq!(step, Some(Step::Wait(vec![silent(3), silent(4)])));
+    for _ in 0..10 {
+        (0..3).for_each(|peer| world.ask(peer));
+        let silent = |peer| Waiting::Silent {
+            address: address(peer),
+        };
+        for peer in 0..3 {
+            let step = world.step(peer, None);
+            assert_eq!(step, Some(Step::Wait(vec![silent(3), silent(4)])));
+        }
+    }
+    (3..5).for_each(|peer| world.start(peer));
+    for peer in 0..3 {
+        world.step(peer, None);
+        let step = world.step(peer, None);
+        let Some(Step::Done(cluster)) = step else {
+            panic!("{step:?}");
+        };
+        let founders: Vec<u64> = cluster.founders.iter().map(|(node, _)| *node).collect();
+        let node = world.machines[peer]
+            .running
+            .as_ref()
+            .expect("it runs")
+            .node();
+        assert!(
+            !founders.contains(&node),
+            "it is another node than the one that was lost"
+        );
+    }
+    assert_eq!(world.members().len(), 1);
 }
 
 #[test]
@@ -276,20 +290,24 @@ fn a_promise_outlives_the_founder_that_lost_its_volume() {
 }
 
 #[test]
-fn only_the_founder_gives_the_groups_their_members_and_only_once() {
+fn replicas_of_the_founding_are_opened_once_and_not_by_who_joins() {
     let mut world = founded(3);
     let founds = |world: &World, peer: usize| {
         let applicant = world.machines[peer].running.as_ref().expect("it runs");
         applicant.founds_groups()
     };
-    assert!(founds(&world, 0) && !founds(&world, 1) && !founds(&world, 2));
+    assert!((0..3).all(|peer| founds(&world, peer)));
     let stage = world.machines[0]
         .running
         .as_ref()
         .and_then(Applicant::groups_founded);
     world.enter(0, stage.expect("not yet"));
     world.start(0);
-    assert!(!founds(&world, 0));
+    assert!(!founds(&world, 0) && founds(&world, 1));
+    world.lose_volume(1);
+    world.start(1);
+    world.step(1, None);
+    assert!(!founds(&world, 1), "another node joined");
 }
 
 #[test]
