@@ -13,6 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::directory::Directory;
 use crate::transport::sessions::Sessions;
+use crate::types::Raft;
 
 /// A node whose clock is further from the median does not campaign, milliseconds.
 const SKEW_TO_CAMPAIGN_MAX_MS: u64 = 5_000;
@@ -35,9 +36,16 @@ pub async fn run(directory: Directory, sessions: Sessions, heartbeat: Duration) 
         if Instant::now() >= look_at {
             look_at = Instant::now() + CLOCKS_INTERVAL;
             sessions.keep_open();
+            let before = verdict.far_off;
             verdict.revise(sessions.clocks().skew_ms());
             for core in directory.all() {
-                core.raft().runtime_config().elect(!verdict.far_off);
+                let raft = core.raft();
+                // Who leads alone has nobody to hear of and nobody to wait for.
+                raft.runtime_config().tick(!leads_alone(&raft));
+                // Groups campaign unless they are told; those opened since were not told yet.
+                if before || verdict.far_off {
+                    raft.runtime_config().elect(!verdict.far_off);
+                }
             }
         }
     }
@@ -47,11 +55,19 @@ fn beat(directory: &Directory) {
     for core in directory.all() {
         let raft = core.raft();
         let leads = raft.server_metrics().borrow_watched().state == ServerState::Leader;
-        if leads {
+        if leads && !leads_alone(&raft) {
             // A core whose queue is full is skipped: it is busy, and the others must not wait for it.
             drop(raft.trigger().heartbeat().now_or_never());
         }
     }
+}
+
+/// Whether the replica leads and is the only member.
+fn leads_alone(raft: &Raft) -> bool {
+    let metrics = raft.server_metrics();
+    let seen = metrics.borrow_watched();
+    let alone = seen.membership_config.nodes().nth(1).is_none();
+    seen.state == ServerState::Leader && alone
 }
 
 /// What was last thought of this node's wall clock.
