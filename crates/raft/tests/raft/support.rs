@@ -145,6 +145,15 @@ impl NodeCalls for NoCalls {
     fn describe(&self, _: wire::DescribeRequest) -> BoxFuture<'_, wire::DescribeResponse> {
         Box::pin(async { wire::DescribeResponse::default() })
     }
+    fn set_voters(&self, _: wire::SetVotersRequest) -> BoxFuture<'_, wire::SetVotersResponse> {
+        Box::pin(async { wire::SetVotersResponse::default() })
+    }
+    fn transfer_leader(
+        &self,
+        _: wire::TransferLeaderRequest,
+    ) -> BoxFuture<'_, wire::TransferLeaderResponse> {
+        Box::pin(async { wire::TransferLeaderResponse::default() })
+    }
 }
 
 /// Nodes know each other from the start here.
