@@ -262,7 +262,7 @@ fn node_settings(
         announces: config.cluster.address().map(|address| JoinNode {
             node,
             address: address.0,
-            zone: config.cluster.zone.clone(),
+            zone: config.cluster.zone.clone().unwrap_or_default(),
             certificate_name: None,
             storage: true,
         }),

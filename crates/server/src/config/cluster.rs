@@ -40,8 +40,8 @@ pub struct ClusterConfig {
     pub replication: u8,
     /// After how long a silence the replicas of a node are made anew on others, in ms.
     pub replace_after_ms: u64,
-    /// Where this node would fail together with others, such as a rack or a zone; empty: nobody knows.
-    pub zone: String,
+    /// Where this node would fail together with others, such as a rack or a zone; `None`: nobody knows.
+    pub zone: Option<String>,
     /// The nodes that found the cluster, the same list on all of them; a node with a new volume asks
     /// them for a cluster to join.
     pub peers: Vec<PeerAddress>,
@@ -69,7 +69,7 @@ impl Default for ClusterConfig {
             advertise: None,
             replication: DEFAULT_REPLICATION,
             replace_after_ms: PlacementLimits::default().replace_after_ms,
-            zone: String::new(),
+            zone: None,
             peers: Vec::new(),
         }
     }
