@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{env, fs, io};
 
@@ -37,6 +38,10 @@ const SHOWN_LOG_LINES: usize = 40;
 
 /// How long a client waits for one answer.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Ports of nodes among themselves, and how often one is drawn until it is free.
+const PORTS: std::ops::Range<u16> = 11_000..20_000;
+const PORT_DRAWS: u32 = 1_000;
 
 /// Partitions of a cluster of several nodes: enough that each node leads some.
 const PARTITIONS: &str = "6";
@@ -91,9 +96,7 @@ impl Server {
     /// When there is no free port.
     pub fn cluster(count: usize) -> anyhow::Result<Vec<Self>> {
         // Held together, so that no two get the same.
-        let held: Vec<TcpListener> = (0..count)
-            .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-            .collect::<io::Result<_>>()?;
+        let held: Vec<TcpListener> = (0..count).map(|_| hold_port()).collect::<io::Result<_>>()?;
         let addresses: Vec<String> = held
             .iter()
             .map(|listener| Ok(listener.local_addr()?.to_string()))
@@ -402,4 +405,19 @@ fn find_binary() -> anyhow::Result<PathBuf> {
         .context("cargo cannot be run")?;
     ensure!(status.success(), "cargo could not build hikyaku: {status}");
     Ok(profile.join("hikyaku"))
+}
+
+/// A port for a node that comes back to it: outside the range from which the system draws the ports of
+/// outgoing connections, or one of those could have it while the node is down.
+fn hold_port() -> io::Result<TcpListener> {
+    static DRAWN: AtomicU32 = AtomicU32::new(0);
+    let draw = |_| {
+        let drawn = DRAWN.fetch_add(1, Ordering::Relaxed);
+        let place = std::process::id().wrapping_mul(61).wrapping_add(drawn);
+        (u32::from(PORTS.start) + place % PORTS.len() as u32) as u16
+    };
+    (0..PORT_DRAWS)
+        .map(draw)
+        .find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok())
+        .ok_or_else(|| io::ErrorKind::AddrInUse.into())
 }
