@@ -5,6 +5,7 @@
 pub mod black_box;
 pub mod client;
 pub mod history;
+pub mod links;
 pub mod measure;
 pub mod memory;
 pub mod process;

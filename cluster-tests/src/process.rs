@@ -4,6 +4,7 @@
 //! by cargo, or the one `HIKYAKU_BIN` names. Each start takes a free port of loopback; ask for the
 //! address after it. Whatever happens to a test, its server ends with it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use crate::client::Connection;
+use crate::links::Links;
 
 /// A start replays the log: a debug build with a long one on a busy machine needs a while.
 const START_DEADLINE: Duration = Duration::from_secs(60);
@@ -95,14 +97,38 @@ impl Server {
     /// # Errors
     /// When there is no free port.
     pub fn cluster(count: usize) -> anyhow::Result<Vec<Self>> {
-        // Held together, so that no two get the same.
-        let held: Vec<TcpListener> = (0..count).map(|_| hold_port()).collect::<io::Result<_>>()?;
-        let addresses: Vec<String> = held
+        let held = Ports::hold(count)?;
+        let nodes = held.addresses.iter().map(|address| (*address, *address));
+        Self::nodes(nodes.collect())
+    }
+
+    /// Servers that will found a cluster together, all of whose links can be cut.
+    ///
+    /// # Errors
+    /// When there is no free port.
+    pub fn linked_cluster(count: usize) -> anyhow::Result<(Vec<Self>, Links)> {
+        let (proxies, behind) = (Ports::hold(count)?, Ports::hold(count)?.addresses);
+        let advertised = proxies.addresses.iter().copied();
+        let servers = Self::nodes(advertised.zip(behind.iter().copied()).collect())?;
+        let listeners = proxies.listeners.into_iter().map(|listener| {
+            listener.set_nonblocking(true)?;
+            tokio::net::TcpListener::from_std(listener)
+        });
+        let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
+        Ok((
+            servers,
+            Links::open(listeners.into_iter().zip(behind).collect()),
+        ))
+    }
+
+    /// Nodes that are reached at one address and listen on another.
+    fn nodes(nodes: Vec<(SocketAddr, SocketAddr)>) -> anyhow::Result<Vec<Self>> {
+        let peers: Vec<String> = nodes
             .iter()
-            .map(|listener| Ok(listener.local_addr()?.to_string()))
-            .collect::<io::Result<_>>()?;
-        let peers = addresses.join(",");
-        let of = |address: &String| {
+            .map(|(reached, _)| reached.to_string())
+            .collect();
+        let peers = peers.join(",");
+        let of = |(reached, listens): (SocketAddr, SocketAddr)| {
             let arguments = [
                 "server",
                 "--auth-accept-any-credentials",
@@ -112,11 +138,13 @@ impl Server {
                 "--cluster-peers",
                 &peers,
                 "--cluster-peer-listen",
-                address,
+                &listens.to_string(),
+                "--cluster-advertise",
+                &reached.to_string(),
             ];
             Self::new(arguments.map(str::to_owned).to_vec())
         };
-        addresses.iter().map(of).collect()
+        nodes.into_iter().map(of).collect()
     }
 
     /// A router of the cluster that `servers` found, started once they are there.
@@ -194,6 +222,31 @@ impl Server {
         running.child.kill()?;
         running.child.wait()?;
         Ok(())
+    }
+
+    /// Stops it where it is, as a hypervisor would, or lets it go on.
+    ///
+    /// # Errors
+    /// When it does not run any more.
+    pub fn pause(&self, paused: bool) -> anyhow::Result<()> {
+        let running = self.running.as_ref().context("the server does not run")?;
+        let signal = if paused { Signal::STOP } else { Signal::CONT };
+        Ok(kill_process(Pid::from_child(&running.child), signal)?)
+    }
+
+    /// What its page of figures says of one, by the partition it is of.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn by_partition(&self, name: &str) -> anyhow::Result<BTreeMap<u32, u64>> {
+        let (_, page) = self.connect().await?.get("/metrics").await?;
+        let start = format!("{name}{{partition=\"");
+        let rows = page.lines().filter_map(|row| row.strip_prefix(&start));
+        let figures = rows.map(|row| {
+            let (partition, value) = row.split_once("\"} ").context("a partition's figure")?;
+            Ok((partition.parse()?, value.parse()?))
+        });
+        figures.collect()
     }
 
     /// Asks it to end in order and waits for that.
@@ -405,6 +458,24 @@ fn find_binary() -> anyhow::Result<PathBuf> {
         .context("cargo cannot be run")?;
     ensure!(status.success(), "cargo could not build hikyaku: {status}");
     Ok(profile.join("hikyaku"))
+}
+
+/// Ports for nodes, held together so that no two get the same.
+struct Ports {
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Ports {
+    fn hold(count: usize) -> io::Result<Self> {
+        let listeners: Vec<_> = (0..count).map(|_| hold_port()).collect::<io::Result<_>>()?;
+        let addresses = listeners.iter().map(TcpListener::local_addr);
+        let addresses = addresses.collect::<io::Result<_>>()?;
+        Ok(Self {
+            listeners,
+            addresses,
+        })
+    }
 }
 
 /// A port for a node that comes back to it: outside the range from which the system draws the ports of

@@ -44,7 +44,7 @@ impl Progress {
         self.acknowledged.load(Ordering::Relaxed)
     }
 
-    /// Asks the consumers to end after what they do now.
+    /// Asks all clients to end after what they do now.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -123,11 +123,14 @@ impl<D: Dial> Client<D> {
         answer.ok()
     }
 
-    /// Sends all of a production.
+    /// Sends all of a production, unless it is told to stop before.
     pub async fn produce(mut self, production: Production) {
         let numbers: Vec<usize> = (0..production.messages).collect();
         for batch in numbers.chunks(MAX_BATCH) {
             sleep(production.pause).await;
+            if self.progress.is_stopped() {
+                return;
+            }
             let mut left: Vec<Outgoing> = batch.iter().map(|n| production.message(*n)).collect();
             while !left.is_empty() {
                 let failed = self.send(&left).await;

@@ -217,10 +217,27 @@ async fn figure(server: &Server, name: &str) -> anyhow::Result<u64> {
     values.sum()
 }
 
+/// Waits until every partition has a leader.
+async fn led_everywhere(servers: &[Server]) -> anyhow::Result<()> {
+    let deadline = Instant::now() + DRAIN_DEADLINE;
+    loop {
+        let (mut partitions, mut led) = (0, 0);
+        for server in servers {
+            let leads = server.by_partition("hikyaku_raft_leader").await?;
+            partitions = leads.len() as u64;
+            led += leads.values().sum::<u64>();
+        }
+        if led == partitions {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "{led} of {partitions} are led");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// A node that lost its volume comes back as another one, gets replicas of everything, and carries
 /// the cluster when the next node dies.
 #[tokio::test]
-#[ignore = "one time in a few a move is never finished, and the last groups stay without a third replica"]
 async fn an_emptied_volume_comes_back_as_a_new_node_that_counts() -> anyhow::Result<()> {
     let mut servers = Server::cluster(3)?;
     for server in &mut servers {
@@ -235,6 +252,8 @@ async fn an_emptied_volume_comes_back_as_a_new_node_that_counts() -> anyhow::Res
         .create_queue(&mut first, "orders.fifo", &attributes)
         .await?;
     let all = figure(&servers[1], "hikyaku_replicas ").await?;
+    // A group whose first leader is lost with its volume before anybody heard of it was never founded.
+    led_everywhere(&servers).await?;
     servers[0].kill()?;
     fs::remove_dir_all(servers[0].data_dir())?;
     servers[0].restart().await?;
@@ -245,7 +264,8 @@ async fn an_emptied_volume_comes_back_as_a_new_node_that_counts() -> anyhow::Res
         if moving == 0 && figure(&servers[0], "hikyaku_replicas ").await? == all {
             break;
         }
-        ensure!(Instant::now() < deadline, "{}", servers[0].log_tail());
+        let logs = || servers.iter().map(Server::log_tail).collect::<Vec<_>>();
+        ensure!(Instant::now() < deadline, "{}", logs().join("\n\n"));
         for result in target.send(&mut first, &[message(sent)]).await? {
             ensure!(result.is_ok(), "message {sent} was not taken: {result:?}");
         }

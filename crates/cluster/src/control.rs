@@ -137,7 +137,7 @@ impl ControlPlane {
     /// Hands leadership of the metadata to another node.
     pub async fn hand_off(&self) {
         if let Some(group) = self.seat.replica() {
-            hand_off(&group, self.node).await;
+            hand_off(&group, &self.peers).await;
         }
     }
 

@@ -316,7 +316,6 @@ impl Hosting {
             .open_group(spec, move || PartitionMachine(Partition::new(partition)));
         let group = opened.await?;
         let parts = HostParts {
-            node: self.settings.node,
             partition,
             group: group.clone(),
             raft: Arc::clone(&self.raft),

@@ -29,6 +29,9 @@ use crate::wishes::Wish;
 /// How long a stop waits for others to take over leadership.
 const HAND_OFF_LIMIT: Duration = Duration::from_secs(3);
 
+/// How long one request to take over may take.
+const HAND_OFF_INTERVAL: Duration = Duration::from_millis(500);
+
 /// Between two attempts to be known to the cluster.
 const ANNOUNCE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -303,11 +306,14 @@ impl Node {
     /// Asks another voter to lead each group that this node leads, and waits a little for it. What is
     /// not taken over in time elects a leader when this node falls silent.
     async fn hand_off(&self) {
-        let hosted = self.partitions();
-        let partitions = hosted.iter().map(|partition| partition.hand_off());
+        let Some(raft) = &self.replicas else {
+            return;
+        };
+        let (hosted, peers) = (self.partitions(), raft.peers());
+        let partitions = hosted.iter().map(|partition| partition.hand_off(peers));
         let everything = async {
-            self.control.hand_off().await;
-            futures_util::future::join_all(partitions).await;
+            let partitions = futures_util::future::join_all(partitions);
+            tokio::join!(self.control.hand_off(), partitions)
         };
         if tokio::time::timeout(HAND_OFF_LIMIT, everything)
             .await
@@ -365,19 +371,22 @@ async fn tell(control: &ControlPlane, place: &JoinNode) -> Result<Joined, JoinNo
     }
 }
 
-/// Hands leadership of one group to another voter; returns when this replica leads no more, or at
-/// once when it does not lead or is alone.
-pub async fn hand_off<M: Machine>(group: &Group<M>, node: u64) {
-    if !group.leadership().serving {
-        return;
-    }
-    let voters = group.voters();
-    let Some((heir, _)) = voters.iter().find(|(_, placed)| **placed != node) else {
-        return;
-    };
-    if group.transfer_leader(*heir).await.is_ok() {
-        let mut leadership = group.watch_leadership();
-        // An error means that the group is gone, and its leadership with it.
-        leadership.wait_for(|now| !now.serving).await.ok();
+/// Hands leadership of one group to another voter, and asks again while that does not come about; ends
+/// when this replica leads no more, at once when it does not lead or is alone.
+///
+/// Of those that are fit it goes to the one whose node was reached last. When nodes are restarted one
+/// after another, that one has had its turn, so that leadership does not flee from node to node.
+pub async fn hand_off<M: Machine>(group: &Group<M>, peers: &Peers) {
+    let mut leadership = group.watch_leadership();
+    while group.leadership().serving && group.voters().len() > 1 {
+        if let Some(heir) = group.best_heir(|node| peers.reached(node)) {
+            let asked = group.transfer_leader(heir).await;
+            tracing::debug!(heir = format_args!("{heir:x}"), ?asked, "handing off");
+        }
+        let gone = leadership.wait_for(|now| !now.serving);
+        if let Ok(Err(_)) = tokio::time::timeout(HAND_OFF_INTERVAL, gone).await {
+            // The group is gone, and its leadership with it.
+            return;
+        }
     }
 }

@@ -4,11 +4,12 @@
 //! happens, and its steps are confirmed there, so that the next leader goes on where this one fell.
 //! Whoever leads the group itself changes its voters; here it is only asked to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use hikyaku_metadata::{
     AbandonMove, Command, GroupKey, Metadata, NodeState, Observed, PlacementLimits, ReplicaId,
     ReplicaPromoted, ReplicaRemoved, Replicas, Reply, Role, SetNodeState, StartMove, Step, plan,
@@ -24,9 +25,6 @@ use crate::watch::Watch;
 
 /// How often places are looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// Groups whose voters are changed at once.
-const CHANGES_AT_ONCE: usize = 8;
 
 /// How long a group's leader may take to change the voters before it is asked again: a replica that
 /// joins has to catch up meanwhile.
@@ -50,6 +48,9 @@ impl Placer {
     pub async fn run(self) {
         // The term in which this node leads, and since when.
         let mut leading: Option<(u64, Instant)> = None;
+        // Each move goes on by itself, so that one that waits holds up no other.
+        let mut drives = FuturesUnordered::new();
+        let mut driven = BTreeSet::new();
         loop {
             match self.watch.control.leads() {
                 Some((term, _)) => {
@@ -58,15 +59,29 @@ impl Placer {
                         Some(_) | None => Instant::now(),
                     };
                     leading = Some((term, since));
-                    self.place(since).await;
+                    self.plan(since).await;
+                    for (group, replicas) in self.moving() {
+                        if driven.insert(group) {
+                            drives.push(self.drive(group, replicas));
+                        }
+                    }
                 }
-                None => leading = None,
+                None => {
+                    leading = None;
+                    drives.clear();
+                    driven.clear();
+                }
             }
-            tokio::time::sleep(INTERVAL).await;
+            let next = tokio::time::timeout(INTERVAL, drives.next()).await;
+            if let Ok(Some(group)) = next {
+                driven.remove(&group);
+            } else if drives.is_empty() {
+                tokio::time::sleep(INTERVAL).await;
+            }
         }
     }
 
-    async fn place(&self, since: Instant) {
+    async fn plan(&self, since: Instant) {
         let planned = self.watch.control.with_metadata(|metadata| {
             let seen = self.observed(metadata, since);
             plan(metadata, &seen, &self.limits)
@@ -74,18 +89,18 @@ impl Placer {
         for step in planned.unwrap_or_default() {
             self.take(step).await;
         }
+    }
+
+    /// The groups whose replicas move.
+    fn moving(&self) -> Vec<(GroupKey, Replicas)> {
         let moving = self.watch.control.with_metadata(|metadata| {
             let groups = metadata.groups().iter();
             let moving = groups.filter(|(_, replicas)| replicas.is_moving());
             moving
                 .map(|(group, replicas)| (*group, replicas.clone()))
-                .collect::<Vec<_>>()
+                .collect()
         });
-        futures_util::stream::iter(moving.unwrap_or_default())
-            .map(|(group, replicas)| self.drive(group, replicas))
-            .buffer_unordered(CHANGES_AT_ONCE)
-            .collect::<()>()
-            .await;
+        moving.unwrap_or_default()
     }
 
     /// What this node sees of the others. Before it led it did not look.
@@ -93,12 +108,12 @@ impl Placer {
         let nodes = metadata.cluster().map(|cluster| &cluster.nodes);
         let silent = |node: u64| {
             if node == self.watch.node {
-                return 0;
+                return Some(0);
             }
-            let heard = self.watch.heard(node).map_or(since, |at| at.max(since));
-            millis(heard.elapsed())
+            silence(self.watch.heard(node), since, self.limits.alive_within_ms)
         };
         let nodes = nodes.into_iter().flatten().filter(|record| record.storage);
+        let silent = nodes.filter_map(|it| Some((it.node, silent(it.node)?)));
         let lead = |(group, seat_lead): (GroupKey, Option<u64>)| Some((group, seat_lead?));
         let partitions = metadata.groups().keys().map(|group| {
             let node = match group {
@@ -111,7 +126,7 @@ impl Placer {
             (*group, node)
         });
         Observed {
-            silent_ms: nodes.map(|it| (it.node, silent(it.node))).collect(),
+            silent_ms: silent.collect(),
             leaders: partitions.filter_map(lead).collect(),
             caught_up: BTreeMap::new(),
         }
@@ -150,14 +165,23 @@ impl Placer {
         }
     }
 
-    /// Brings a move one step further.
-    async fn drive(&self, group: GroupKey, replicas: Replicas) {
+    /// Brings a group's move one step further, or pauses when that cannot be done now.
+    async fn drive(&self, group: GroupKey, replicas: Replicas) -> GroupKey {
         let version = replicas.version;
-        if let Some((replica, _)) = replicas.joining() {
-            if self
-                .set_voters(group, &replicas, |role| role != Role::Abandoned)
-                .await
-            {
+        let joining = replicas.joining();
+        let set = match joining {
+            Some(_) => {
+                self.set_voters(group, &replicas, |role| role != Role::Abandoned)
+                    .await
+            }
+            None => {
+                self.set_voters(group, &replicas, |role| role == Role::Voter)
+                    .await
+            }
+        };
+        let gone = replicas.leaving().or(replicas.abandoned());
+        match (set, joining, gone) {
+            (true, Some((replica, _)), _) => {
                 let promoted = ReplicaPromoted {
                     group,
                     replica,
@@ -165,18 +189,17 @@ impl Placer {
                 };
                 self.execute(Command::ReplicaPromoted(promoted)).await;
             }
-        } else if let Some((replica, _)) = replicas.leaving().or(replicas.abandoned())
-            && self
-                .set_voters(group, &replicas, |role| role == Role::Voter)
-                .await
-        {
-            let removed = ReplicaRemoved {
-                group,
-                replica,
-                version,
-            };
-            self.execute(Command::ReplicaRemoved(removed)).await;
+            (true, None, Some((replica, _))) => {
+                let removed = ReplicaRemoved {
+                    group,
+                    replica,
+                    version,
+                };
+                self.execute(Command::ReplicaRemoved(removed)).await;
+            }
+            (false, _, _) | (true, None, None) => tokio::time::sleep(INTERVAL).await,
         }
+        group
     }
 
     /// Gives a group the voters of these roles; `false` when it could not be done now.
@@ -247,6 +270,19 @@ impl Placer {
     }
 }
 
+/// For how long nothing was heard of a node that answered last at `heard`, by a node that leads since
+/// `since`, in ms; `None` when it has not led long enough to tell. It did not ask before, and a node that
+/// was not asked is not dead; but neither is it alive: nothing must be handed to it on trust.
+fn silence(heard: Option<Instant>, since: Instant, alive_within_ms: u64) -> Option<u64> {
+    let silent = heard.map(|at| millis(at.elapsed()));
+    if silent.is_some_and(|ms| ms <= alive_within_ms) {
+        return silent;
+    }
+    let asked = heard.map_or(since, |at| at.max(since));
+    let ms = millis(asked.elapsed());
+    (ms > alive_within_ms).then_some(ms)
+}
+
 /// Members of groups that this node leads.
 impl Watch {
     /// Who leads the group with this number.
@@ -306,5 +342,41 @@ async fn transfer<M: Machine>(group: &Group<M>, node: u64) -> bool {
     let Some((replica, _)) = voters.iter().find(|(_, placed)| **placed == node) else {
         return false;
     };
-    group.transfer_leader(*replica).await.is_ok()
+    let asked = group.transfer_leader(*replica).await;
+    if let Err(error) = &asked {
+        tracing::info!(group = group.id(), node = format_args!("{node:x}"), %error, "a leadership stays");
+    }
+    asked.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALIVE_WITHIN_MS: u64 = 10_000;
+
+    /// The silence of a node so many seconds after it answered last, in a leadership of so many seconds.
+    fn silent(heard: Option<u64>, led: u64) -> Option<u64> {
+        let now = Instant::now();
+        let ago = |seconds| now - Duration::from_secs(seconds);
+        silence(heard.map(ago), ago(led), ALIVE_WITHIN_MS)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_not_heard_yet_is_neither_alive_nor_dead() {
+        tokio::time::advance(Duration::from_secs(1_000)).await;
+        assert_eq!(silent(None, 0), None);
+        assert_eq!(silent(None, 10), None);
+        assert_eq!(silent(None, 11), Some(11_000));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_counts_from_the_answer_or_the_leadership() {
+        tokio::time::advance(Duration::from_secs(1_000)).await;
+        assert_eq!(silent(Some(3), 500), Some(3_000));
+        assert_eq!(silent(Some(3), 1), Some(3_000));
+        assert_eq!(silent(Some(70), 500), Some(70_000));
+        assert_eq!(silent(Some(70), 20), Some(20_000));
+        assert_eq!(silent(Some(70), 5), None);
+    }
 }

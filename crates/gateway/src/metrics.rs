@@ -348,6 +348,20 @@ fn write_partitions(page: &mut String, node: &Node) {
             format_args!("{name}{{partition=\"{number}\"}} {leads}"),
         );
     }
+    let name = "hikyaku_raft_term";
+    family(
+        page,
+        name,
+        "gauge",
+        "Term that this node's replica is in: it rises with each change of the leader.",
+    );
+    for partition in node.partitions() {
+        let (number, term) = (partition.partition().0, partition.leadership().term);
+        line(
+            page,
+            format_args!("{name}{{partition=\"{number}\"}} {term}"),
+        );
+    }
 }
 
 fn family(page: &mut String, name: &str, kind: &str, help: &str) {

@@ -260,12 +260,6 @@ impl<M: Machine> Group<M> {
         }
     }
 
-    /// Asks the group to hand leadership to a replica.
-    pub async fn transfer_leader(&self, replica: u64) -> Result<(), ProposeError> {
-        let transfer = self.core.raft().trigger().transfer_leader(replica).await;
-        transfer.map_err(|_| ProposeError::NotLeader { leader_node: None })
-    }
-
     /// The voters by replica id, with their nodes.
     pub fn voters(&self) -> BTreeMap<u64, u64> {
         let (_, membership) = self.core.machine.applied_state();

@@ -41,7 +41,7 @@ pub use group::{Applied, Barrier, Group, Leadership, ProposeError, Submitted};
 pub use hikyaku_storage::{LiveRun, ReadError};
 pub use hosting::{DropGroupError, GroupSpec, OpenGroupError};
 pub use machine::{GroupClock, Machine, MachineError};
-pub use members::{Members, MembersError, Replica};
+pub use members::{Members, MembersError, Replica, TransferError};
 pub use node::RaftNode;
 pub use transport::calls::{NodeCalls, PeerError};
 pub use transport::clocks::WallClock;

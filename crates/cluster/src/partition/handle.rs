@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hikyaku_queue::{Command, Counts, Delivery, PartitionId, QueueId};
-use hikyaku_raft::{Group, Leadership, ReadError};
+use hikyaku_raft::{Group, Leadership, Peers, ReadError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -17,7 +17,6 @@ use crate::node::hand_off;
 /// A hosted partition. Cheap to clone.
 #[derive(Clone)]
 pub struct PartitionHandle {
-    node: u64,
     partition: PartitionId,
     calls: mpsc::Sender<Call>,
     group: Group<PartitionMachine>,
@@ -36,14 +35,12 @@ pub struct Delivered {
 
 impl PartitionHandle {
     pub(super) fn new(
-        node: u64,
         partition: PartitionId,
         calls: mpsc::Sender<Call>,
         group: Group<PartitionMachine>,
         clock: Arc<PartitionClock>,
     ) -> Self {
         Self {
-            node,
             partition,
             calls,
             group,
@@ -134,8 +131,8 @@ impl PartitionHandle {
     }
 
     /// Hands leadership to another node.
-    pub async fn hand_off(&self) {
-        hand_off(&self.group, self.node).await;
+    pub async fn hand_off(&self, peers: &Peers) {
+        hand_off(&self.group, peers).await;
     }
 
     /// Counts a queue's messages here.

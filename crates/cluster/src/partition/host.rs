@@ -113,8 +113,6 @@ pub struct Host {
 
 /// What a host needs of its node.
 pub struct HostParts {
-    /// This node's id.
-    pub node: u64,
     /// The partition's number.
     pub partition: PartitionId,
     /// Its Raft group.
@@ -148,7 +146,6 @@ impl Host {
             entropy: Arc::clone(&parts.entropy),
         });
         let handle = PartitionHandle::new(
-            parts.node,
             parts.partition,
             sender,
             parts.group.clone(),

@@ -62,6 +62,17 @@ impl Replica {
     }
 }
 
+/// Why leadership stays.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum TransferError {
+    /// This replica does not lead, or its core is gone.
+    #[error("not the leader")]
+    NotLeader,
+    /// It is no voter, lacks too much of the log, or is not heard from.
+    #[error("replica {0:x} could not lead at once")]
+    Unfit(u64),
+}
+
 /// Why the voters are not those that were asked for. Whatever the reason, asking again goes on where
 /// the change is.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -97,8 +108,28 @@ impl<M: Machine> Group<M> {
 
     /// The voter that leadership can go to at the least cost: caught up, heard from lately, and with
     /// the most of the log. `None` when this replica does not lead, or nobody is fit.
-    pub fn best_heir(&self) -> Option<u64> {
-        self.core().view().best_heir(self.core().replica)
+    ///
+    /// Of several that are fit, the one whose node has the highest `preference`.
+    pub fn best_heir<P: Ord>(&self, preference: impl Fn(u64) -> P) -> Option<u64> {
+        self.core()
+            .view()
+            .best_heir(self.core().replica, preference)
+    }
+
+    /// Asks the group to hand leadership to a voter.
+    ///
+    /// # Errors
+    /// When this replica does not lead, or the other could not lead at once.
+    pub async fn transfer_leader(&self, replica: u64) -> Result<(), TransferError> {
+        let view = self.core().view();
+        if !view.leads {
+            return Err(TransferError::NotLeader);
+        }
+        if !view.is_fit(replica) {
+            return Err(TransferError::Unfit(replica));
+        }
+        let transfer = self.core().raft().trigger().transfer_leader(replica).await;
+        transfer.map_err(|_| TransferError::NotLeader)
     }
 
     /// Makes `goal` (node by replica id) the voters, and the only members; the leader's to do.

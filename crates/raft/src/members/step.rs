@@ -1,5 +1,6 @@
 //! What a replica knows of its group's members, and the next step of a change.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -104,7 +105,9 @@ impl View {
         }
     }
 
-    pub fn best_heir(&self, own: u64) -> Option<u64> {
+    /// Of the voters that may lead at once, the one whose node is preferred most; then the one that has
+    /// the most of the log.
+    pub fn best_heir<P: Ord>(&self, own: u64, preference: impl Fn(u64) -> P) -> Option<u64> {
         let members = self.members();
         // Of two sets, the one that stays.
         let voters = self.sets.last()?.iter();
@@ -112,9 +115,16 @@ impl View {
             .filter(|replica| **replica != own)
             .filter_map(|replica| members.voters.get(replica).map(|seen| (seen, *replica)))
             .filter(|(seen, _)| seen.is_caught_up())
-            .map(|(seen, replica)| (seen.behind, replica))
+            .map(|(seen, replica)| (Reverse(preference(seen.node)), seen.behind, replica))
             .min()
-            .map(|(_, replica)| replica)
+            .map(|(_, _, replica)| replica)
+    }
+
+    /// Whether leadership may go to this voter: with any other the group would be without a leader
+    /// until an election.
+    pub fn is_fit(&self, replica: u64) -> bool {
+        let voter = self.members().voters.get(&replica).copied();
+        voter.is_some_and(|voter| voter.is_caught_up())
     }
 }
 
@@ -333,13 +343,20 @@ mod tests {
     #[test]
     fn the_heir_is_the_most_advanced_that_was_heard() {
         let mut view = learner(three(), 4, 0);
-        assert_eq!(view.best_heir(1), Some(2));
+        let heir = |view: &View| view.best_heir(1, |_| ());
+        assert_eq!(heir(&view), Some(2));
+        assert_eq!(
+            view.best_heir(1, |node| node),
+            Some(3),
+            "if that is preferred"
+        );
         view.heard.remove(&2);
-        assert_eq!(view.best_heir(1), Some(3));
+        assert_eq!(heir(&view), Some(3));
+        assert!(!view.is_fit(2) && view.is_fit(3));
         view.behind.insert(3, BEHIND_MAX + 1);
-        assert_eq!(view.best_heir(1), None);
+        assert_eq!(heir(&view), None);
         view.heard.insert(2);
         view.behind.clear();
-        assert_eq!(view.best_heir(1), None);
+        assert_eq!(heir(&view), None);
     }
 }

@@ -187,6 +187,9 @@ impl Task {
                     }
                     (rest, reported) = (REST_MIN, false);
                     self.counters.opened();
+                    if self.kind == LaneKind::Control {
+                        self.peers.reaches(self.node);
+                    }
                     let conversation = Conversation::new(&self);
                     let removal = self.peers.removal(self.node);
                     // Losing the conversation is its end: who waits for an answer learns it.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hyper_util::rt::TokioIo;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tonic::codegen::http::Uri;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -40,6 +41,8 @@ struct Peer {
     address: String,
     /// The name in its certificate, once that is known.
     certificate_name: Option<String>,
+    /// When the stream of votes and heartbeats to it was opened last.
+    reached: Option<Instant>,
     /// For requests that are not Raft's. It connects on first use and again after a failure.
     channel: Option<Channel>,
     /// Dropped with the peer, which ends the streams to it.
@@ -121,6 +124,7 @@ impl Peers {
                 let peer = Peer {
                     address,
                     certificate_name: None,
+                    reached: None,
                     channel: None,
                     known: watch::Sender::new(()),
                 };
@@ -135,6 +139,18 @@ impl Peers {
         let gone = self.lock().remove(&node);
         // Not dropped under the lock: what ends with it may ask for a peer once more.
         drop(gone);
+    }
+
+    /// When a node was reached anew: by the first stream to it, or the first after a loss. Who was
+    /// restarted last was reached last.
+    pub fn reached(&self, node: u64) -> Option<Instant> {
+        self.lock().get(&node)?.reached
+    }
+
+    pub(super) fn reaches(&self, node: u64) {
+        if let Some(peer) = self.lock().get_mut(&node) {
+            peer.reached = Some(Instant::now());
+        }
     }
 
     /// Completes when `node` is removed; at once when it is not known.

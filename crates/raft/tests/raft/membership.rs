@@ -404,19 +404,19 @@ async fn leadership_goes_to_the_best_heir() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let followers: Vec<u64> = (1..=3).filter(|node| *node != leads).collect();
     assert_eq!(
-        five.group(followers[0]).best_heir(),
+        five.group(followers[0]).best_heir(|_| ()),
         None,
         "it does not lead"
     );
     assert!(
         group
-            .best_heir()
+            .best_heir(|_| ())
             .is_some_and(|heir| followers.contains(&heir))
     );
     five.weather(followers[0], Weather::Swallows);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(
-        group.best_heir(),
+        group.best_heir(|_| ()),
         Some(followers[1]),
         "the other one is not heard from"
     );
