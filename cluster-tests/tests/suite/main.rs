@@ -3,6 +3,7 @@
 
 mod architecture;
 mod bench;
+mod chaos;
 mod cluster;
 mod kill;
 mod sdk;

@@ -114,6 +114,11 @@ impl Placer {
         };
         let nodes = nodes.into_iter().flatten().filter(|record| record.storage);
         let silent = nodes.filter_map(|it| Some((it.node, silent(it.node)?)));
+        let peers = &self.watch.peers;
+        let reached = peers.nodes().into_iter().filter_map(|node| {
+            let at = peers.reached(node)?;
+            Some((node, millis(at.elapsed())))
+        });
         let lead = |(group, seat_lead): (GroupKey, Option<u64>)| Some((group, seat_lead?));
         let partitions = metadata.groups().keys().map(|group| {
             let node = match group {
@@ -127,6 +132,7 @@ impl Placer {
         });
         Observed {
             silent_ms: silent.collect(),
+            reached_ms: reached.collect(),
             leaders: partitions.filter_map(lead).collect(),
             caught_up: BTreeMap::new(),
         }

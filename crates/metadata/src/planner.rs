@@ -28,7 +28,7 @@
 //! groups in zones, the crowding of replicas on nodes.
 //!
 //! Leaders move one per call: away from what is leaving, cordoned or on its way out, else from a node
-//! that leads two groups more than another voter's node.
+//! that leads two groups more than another voter's node, once no node has come back lately.
 
 mod draft;
 mod leaders;
@@ -45,6 +45,9 @@ pub struct Observed {
     /// For how long nothing was heard of each node, in ms, counted from the start of the leadership
     /// at the earliest. A node that is missing here is taken neither for alive nor for dead.
     pub silent_ms: BTreeMap<u64, u64>,
+    /// For how long each node has been reached without a break, in ms. A node that is missing here has
+    /// been there for long.
+    pub reached_ms: BTreeMap<u64, u64>,
     /// The nodes that lead groups, as far as is known.
     pub leaders: BTreeMap<GroupKey, u64>,
     /// The nodes whose replicas have caught up, for groups of which that is known. Of others the
@@ -66,6 +69,9 @@ pub struct PlacementLimits {
     /// After so long a silence the replicas of a node are replaced, in ms: longer than a restart, a
     /// reboot and most repairs, since each replacement copies all that a node has.
     pub replace_after_ms: u64,
+    /// Leaders are balanced when no node is younger, in ms: longer than the pause between two nodes that
+    /// are restarted in turn, or leadership would be carried after each of them.
+    pub settle_ms: u64,
 }
 
 impl Default for PlacementLimits {
@@ -76,6 +82,7 @@ impl Default for PlacementLimits {
             alive_within_ms: 10_000,
             abandon_after_ms: 60_000,
             replace_after_ms: 600_000,
+            settle_ms: 30_000,
         }
     }
 }

@@ -77,6 +77,9 @@ impl<'a> View<'a> {
 
     /// A group that one node leads while another, which leads two less or fewer still, could.
     fn unbalanced(&self) -> Option<(GroupKey, u64)> {
+        if !self.is_settled() {
+            return None;
+        }
         let settled = self
             .led
             .iter()
@@ -87,6 +90,14 @@ impl<'a> View<'a> {
             (gain >= 2).then_some((Reverse(gain), *group, to))
         });
         better.min().map(|(_, group, to)| (group, to))
+    }
+
+    /// Whether no node that lives has come, or come back, lately.
+    fn is_settled(&self) -> bool {
+        let mut reached = self.seen.reached_ms.iter();
+        reached.all(|(node, ms)| {
+            *ms >= self.limits.settle_ms || !self.seen.is_alive(*node, self.limits)
+        })
     }
 
     /// The other voter that leads the fewest groups, alive and caught up.

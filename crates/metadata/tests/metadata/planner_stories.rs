@@ -1,7 +1,9 @@
 //! What an operator sees the planner do.
 
 use crate::world::World;
-use hikyaku_metadata::{GroupKey, NodeState, ReplicaId, Reply, Role, Step, founding_placement};
+use hikyaku_metadata::{
+    GroupKey, NodeState, PlacementLimits, ReplicaId, Reply, Role, Step, founding_placement,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PARTITIONS: u32 = 32;
@@ -336,6 +338,23 @@ fn leadership_goes_only_to_who_has_caught_up() {
         nodes.remove(&3);
     }
     assert_eq!(world.plan(), []);
+}
+
+#[test]
+fn leaders_are_left_alone_while_nodes_come_back_one_after_another() {
+    let mut world = founded(&[(1, ""), (2, ""), (3, "")]);
+    let lately = PlacementLimits::default().settle_ms - 1;
+    world.seen.reached_ms.insert(2, lately);
+    assert_eq!(world.plan(), []);
+    world.silence(2, 20_000);
+    assert_eq!(
+        world.plan().len(),
+        1,
+        "who has gone again is not waited for"
+    );
+    world.silence(2, 0);
+    world.seen.reached_ms.insert(2, lately + 1);
+    assert_eq!(world.plan().len(), 1);
 }
 
 #[test]
