@@ -36,4 +36,5 @@ pub mod request;
 pub mod sigv4;
 pub mod sts;
 pub mod tags;
+mod timestamp;
 mod wire;

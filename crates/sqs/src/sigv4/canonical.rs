@@ -10,8 +10,8 @@ use super::head::RequestHead;
 use super::presented::{ALGORITHM, SIGNATURE_PARAMETER};
 use super::query::{Query, is_unreserved};
 use super::rules::SignedHeader;
-use super::timestamp::Timestamp;
 use crate::hex;
+use crate::timestamp::Timestamp;
 
 /// The canonical request up to the hash of its body.
 pub(super) fn head(

@@ -25,19 +25,18 @@ mod presented;
 mod query;
 pub mod refusal;
 mod rules;
-mod timestamp;
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use crate::timestamp::Timestamp;
 pub use head::RequestHead;
 use key::AccessKey;
 use payload::DeclaredHash;
 use presented::Presented;
 use refusal::Refusal;
-use timestamp::Timestamp;
 
 /// The service of a signature for the queue API.
 pub const SQS: &str = "sqs";

@@ -10,10 +10,10 @@ use super::head::RequestHead;
 use super::key::is_access_key_id;
 use super::query::Query;
 use super::refusal::{Refusal, Scheme};
-use super::timestamp::Timestamp;
 use super::{EXPIRES_LIMIT_S, Policy, SKEW_LIMIT_MS, Scope};
 use crate::arn::is_region;
 use crate::hex;
+use crate::timestamp::Timestamp;
 
 /// The only algorithm that is accepted.
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";

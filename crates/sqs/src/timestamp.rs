@@ -1,16 +1,16 @@
-//! The date of a signature: `YYYYMMDDTHHMMSSZ`, whole seconds of UTC.
+//! Moments as signatures write them, `YYYYMMDDTHHMMSSZ`: whole seconds of UTC.
 
 use std::fmt;
 
 /// A moment, in seconds since the epoch, of the years 0 to 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Timestamp(i64);
+pub(crate) struct Timestamp(i64);
 
 const SECONDS_OF_DAY: i64 = 86_400;
 
 impl Timestamp {
     /// Reads a date; one that is in no calendar is none.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         if bytes.len() != 16 {
             return None;
@@ -32,17 +32,17 @@ impl Timestamp {
     }
 
     /// The moment of this many milliseconds since the epoch.
-    pub(super) fn from_ms(ms: u64) -> Self {
+    pub(crate) fn from_ms(ms: u64) -> Self {
         Self(i64::try_from(ms / 1000).unwrap_or(i64::MAX))
     }
 
     /// The moment this many seconds later.
-    pub(super) fn plus(self, seconds: i64) -> Self {
+    pub(crate) fn plus(self, seconds: i64) -> Self {
         Self(self.0.saturating_add(seconds))
     }
 
     /// Milliseconds since the epoch.
-    pub(super) fn ms(self) -> i128 {
+    pub(crate) fn ms(self) -> i128 {
         i128::from(self.0) * 1000
     }
 }
