@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use hikyaku_metadata::{
     Command, CreateQueue, CreateQueueError, DeleteQueue, DeleteQueueError, PurgeQueue,
-    PurgeQueueError, QueueRecord, Reply, SetAttributes, SetAttributesError, TagQueue,
-    TagQueueError, TenantId, UntagQueue, UntagQueueError,
+    PurgeQueueError, QueueRecord, ReplacePolicy, ReplacePolicyError, Reply, SetAttributes,
+    SetAttributesError, TagQueue, TagQueueError, TenantId, UntagQueue, UntagQueueError,
 };
 use hikyaku_queue::QueueId;
 
@@ -132,6 +132,22 @@ impl Node {
                 let version = result.map_err(ControlError::Refused)?;
                 Ok(self.control().wait_delivered(queue, version).await?)
             }
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    /// Replaces the access policy of a queue whose policy is still the one that was read.
+    pub async fn replace_policy(
+        &self,
+        change: ReplacePolicy,
+    ) -> Result<(), ControlError<ReplacePolicyError>> {
+        match self
+            .control()
+            .execute(Command::ReplacePolicy(change))
+            .await?
+            .reply
+        {
+            Reply::PolicyReplaced(result) => result.map_err(ControlError::Refused),
             reply => Err(unexpected(&reply)),
         }
     }

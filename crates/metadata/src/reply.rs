@@ -7,6 +7,7 @@ use crate::command::delete_queue::DeleteQueueError;
 use crate::command::found::FoundError;
 use crate::command::join_node::{JoinNodeError, Joined};
 use crate::command::purge_queue::PurgeQueueError;
+use crate::command::replace_policy::ReplacePolicyError;
 use crate::command::set_attributes::SetAttributesError;
 use crate::command::set_node_state::SetNodeStateError;
 use crate::command::set_replication::SetReplicationError;
@@ -56,6 +57,8 @@ pub enum Reply {
     MoveStarted(Result<u64, StartMoveError>),
     /// To `ReplicaPromoted`, `ReplicaRemoved` and `AbandonMove`.
     MoveStepped(Result<u64, MoveStepError>),
+    /// To `ReplacePolicy`.
+    PolicyReplaced(Result<(), ReplacePolicyError>),
 }
 
 impl Reply {
@@ -140,6 +143,9 @@ impl Reply {
             Self::MoveStepped(result) => {
                 write_result(writer, 17, result, Writer::u64, |w, error| error.write(w));
             }
+            Self::PolicyReplaced(result) => {
+                write_result(writer, 18, result, |_, ()| {}, |w, error| error.write(w));
+            }
         }
     }
 
@@ -169,6 +175,7 @@ impl Reply {
             15 => Self::ReplicationSet(read_result(reader, |_| Ok(()), SetReplicationError::read)?),
             16 => Self::MoveStarted(read_result(reader, Reader::u64, StartMoveError::read)?),
             17 => Self::MoveStepped(read_result(reader, Reader::u64, MoveStepError::read)?),
+            18 => Self::PolicyReplaced(read_result(reader, |_| Ok(()), ReplacePolicyError::read)?),
             kind => return Err(unknown("reply", kind)),
         })
     }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use hikyaku_metadata::{
     AbandonMove, Attributes, ChangeSettings, ClusterRecord, ClusterSettings, Command, CreateQueue,
     DeleteQueue, DescriptorDelivered, Envelope, Found, GroupKey, JoinNode, Metadata, NodeRecord,
-    NodeState, PartitionEmptied, PurgeQueue, QueueRecord, ReplicaId, ReplicaPromoted,
-    ReplicaRemoved, Replicas, Reply, SetAttributes, SetNodeState, SetReplication, StartMove,
-    TagQueue, TenantId, UntagQueue, WidenSpread, decode_entry, encode_entry,
+    NodeState, PartitionEmptied, PurgeQueue, QueueRecord, ReplacePolicy, ReplicaId,
+    ReplicaPromoted, ReplicaRemoved, Replicas, Reply, SetAttributes, SetNodeState, SetReplication,
+    StartMove, TagQueue, TenantId, UntagQueue, WidenSpread, decode_entry, encode_entry,
 };
 use hikyaku_queue::{PartitionId, QueueId, RequestId};
 
@@ -284,6 +284,11 @@ fn envelopes() -> Vec<Envelope> {
         Command::DeleteQueue(DeleteQueue { queue: QueueId(2) }),
         Command::PurgeQueue(PurgeQueue { queue }),
         Command::SetAttributes(SetAttributes { queue, attributes }),
+        Command::ReplacePolicy(ReplacePolicy {
+            queue,
+            current: "{}".to_owned(),
+            policy: String::new(),
+        }),
         Command::TagQueue(TagQueue {
             queue,
             tags: BTreeMap::from([("k".to_owned(), "w".to_owned())]),

@@ -12,6 +12,7 @@ pub(crate) mod housekeep;
 pub(crate) mod join_node;
 pub(crate) mod partition_emptied;
 pub(crate) mod purge_queue;
+pub(crate) mod replace_policy;
 pub(crate) mod replica_promoted;
 pub(crate) mod replica_removed;
 pub(crate) mod set_attributes;
@@ -67,6 +68,8 @@ pub enum Command {
     ReplicaRemoved(replica_removed::ReplicaRemoved),
     /// A move is given up.
     AbandonMove(abandon_move::AbandonMove),
+    /// Replaces the access policy of a queue that is as it was read.
+    ReplacePolicy(replace_policy::ReplacePolicy),
 }
 
 impl Command {
@@ -105,6 +108,7 @@ impl Command {
             Self::ReplicaPromoted(command) => Reply::MoveStepped(command.apply(metadata)),
             Self::ReplicaRemoved(command) => Reply::MoveStepped(command.apply(metadata)),
             Self::AbandonMove(command) => Reply::MoveStepped(command.apply(metadata)),
+            Self::ReplacePolicy(command) => Reply::PolicyReplaced(command.apply(metadata)),
         }
     }
 
@@ -130,6 +134,7 @@ impl Command {
             Self::ReplicaPromoted(command) => command.write(writer),
             Self::ReplicaRemoved(command) => command.write(writer),
             Self::AbandonMove(command) => command.write(writer),
+            Self::ReplacePolicy(command) => command.write(writer),
         }
     }
 
@@ -157,6 +162,7 @@ impl Command {
             18 => Self::ReplicaPromoted(replica_promoted::ReplicaPromoted::read(reader)?),
             19 => Self::ReplicaRemoved(replica_removed::ReplicaRemoved::read(reader)?),
             20 => Self::AbandonMove(abandon_move::AbandonMove::read(reader)?),
+            21 => Self::ReplacePolicy(replace_policy::ReplacePolicy::read(reader)?),
             kind => return Err(unknown("command", kind)),
         })
     }
@@ -183,6 +189,7 @@ impl Command {
             Self::ReplicaPromoted(_) => 18,
             Self::ReplicaRemoved(_) => 19,
             Self::AbandonMove(_) => 20,
+            Self::ReplacePolicy(_) => 21,
         }
     }
 }

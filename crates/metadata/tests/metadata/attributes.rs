@@ -3,7 +3,8 @@
 use crate::harness::{Cluster, SECOND, create, delay};
 use hikyaku_metadata::{
     AttributeError, AttributeName, Attributes, Command, CreateQueueError, Created,
-    FifoThroughputLimit, Reply, SetAttributesError, TagQueue, TagQueueError, UntagQueue,
+    FifoThroughputLimit, ReplacePolicy, ReplacePolicyError, Reply, SetAttributesError, TagQueue,
+    TagQueueError, UntagQueue,
 };
 use hikyaku_queue::{DeduplicationScope, QueueId, QueueKind};
 use std::collections::BTreeMap;
@@ -157,6 +158,32 @@ fn sse_displaces_a_kms_key() {
         (settings.sqs_managed_sse, &*settings.kms_master_key_id),
         (true, "")
     );
+}
+
+#[test]
+fn a_policy_is_replaced_only_by_those_who_read_it() {
+    let mut cluster = Cluster::founded();
+    let queue = cluster.create(0, "orders");
+    let replace = |current: &str, policy: &str| {
+        Command::ReplacePolicy(ReplacePolicy {
+            queue,
+            current: current.to_owned(),
+            policy: policy.to_owned(),
+        })
+    };
+    let replaced = Reply::PolicyReplaced(Ok(()));
+    assert_eq!(cluster.ask(1, replace("", "one")), replaced);
+    let beaten = Reply::PolicyReplaced(Err(ReplacePolicyError::Changed));
+    assert_eq!(cluster.ask(2, replace("", "other")), beaten);
+    let record = cluster.record(queue);
+    assert_eq!(record.settings.policy, "one");
+    assert_eq!((record.modified_at_ms, record.descriptor.version), (1, 1));
+
+    assert_eq!(cluster.ask(3, replace("one", "")), replaced);
+    assert_eq!(cluster.record(queue).settings.policy, "");
+    cluster.delete(4, queue);
+    let gone = Reply::PolicyReplaced(Err(ReplacePolicyError::NoSuchQueue(queue)));
+    assert_eq!(cluster.ask(5, replace("", "one")), gone);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use crate::script::{PARTITIONS, Texts, texts, value};
 use hikyaku_metadata::{
     AttributeError, AttributeName, Attributes, ChangeSettingsError, Command, CreateQueue,
     CreateQueueError, Created, DeleteQueueError, Envelope, FifoThroughputLimit, FoundError,
-    PurgeQueueError, QueueRecord, Reply, SetAttributesError, TagQueueError, TenantId,
-    UntagQueueError, spread,
+    PurgeQueueError, QueueRecord, ReplacePolicy, ReplacePolicyError, Reply, SetAttributesError,
+    TagQueueError, TenantId, UntagQueueError, spread,
 };
 use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,6 +130,7 @@ impl Model {
                 Reply::AttributesSet(self.set(set.queue, &given(&set.attributes)))
             }
             Command::TagQueue(tag) => Reply::Tagged(self.tag(tag.queue, &tag.tags)),
+            Command::ReplacePolicy(replace) => Reply::PolicyReplaced(self.replace_policy(replace)),
             Command::UntagQueue(untag) => Reply::Untagged(match self.alive(untag.queue) {
                 None => Err(UntagQueueError::NoSuchQueue(untag.queue)),
                 Some(queue) => {
@@ -303,6 +304,18 @@ impl Model {
         } else {
             queue.version
         })
+    }
+
+    fn replace_policy(&mut self, replace: &ReplacePolicy) -> Result<(), ReplacePolicyError> {
+        let (id, now) = (replace.queue, self.now);
+        let queue = self.alive(id).ok_or(ReplacePolicyError::NoSuchQueue(id))?;
+        let held = queue.attributes.get_mut(&AttributeName::Policy).unwrap();
+        if *held != replace.current {
+            return Err(ReplacePolicyError::Changed);
+        }
+        held.clone_from(&replace.policy);
+        queue.modified_at = now;
+        Ok(())
     }
 
     fn tag(&mut self, id: QueueId, tags: &BTreeMap<String, String>) -> Result<(), TagQueueError> {

@@ -6,10 +6,10 @@ use hikyaku_metadata::{
     ClusterRecord, ClusterSettings, Command, CreateQueue, CreateQueueError, Created, DeleteQueue,
     DeleteQueueError, DescriptorDelivered, Envelope, FifoThroughputLimit, Found, FoundError,
     GroupKey, JoinNode, JoinNodeError, Joined, Metadata, MoveStepError, NodeRecord, NodeState,
-    PartitionEmptied, PurgeQueue, PurgeQueueError, ReplicaId, ReplicaPromoted, ReplicaRemoved,
-    Reply, SetAttributes, SetAttributesError, SetNodeState, SetNodeStateError, SetReplication,
-    SetReplicationError, StartMove, StartMoveError, TagQueue, TagQueueError, UntagQueue,
-    UntagQueueError, WidenSpread, encode_entry,
+    PartitionEmptied, PurgeQueue, PurgeQueueError, ReplacePolicy, ReplacePolicyError, ReplicaId,
+    ReplicaPromoted, ReplicaRemoved, Reply, SetAttributes, SetAttributesError, SetNodeState,
+    SetNodeStateError, SetReplication, SetReplicationError, StartMove, StartMoveError, TagQueue,
+    TagQueueError, UntagQueue, UntagQueueError, WidenSpread, encode_entry,
 };
 use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId};
 use std::collections::BTreeMap;
@@ -188,6 +188,11 @@ pub fn commands() -> Vec<Command> {
             group: PARTITION,
             version: 2,
         }),
+        Command::ReplacePolicy(ReplacePolicy {
+            queue: QUEUE,
+            current: "c".to_owned(),
+            policy: "p".to_owned(),
+        }),
     ]
 }
 
@@ -287,6 +292,9 @@ pub fn replies() -> Vec<Reply> {
         Reply::MoveStepped(Err(MoveStepError::NotLeaving(ReplicaId(6)))),
         Reply::MoveStepped(Err(MoveStepError::SuccessorFirst(ReplicaId(99)))),
         Reply::MoveStepped(Err(MoveStepError::NothingToAbandon)),
+        Reply::PolicyReplaced(Ok(())),
+        Reply::PolicyReplaced(Err(ReplacePolicyError::NoSuchQueue(QUEUE))),
+        Reply::PolicyReplaced(Err(ReplacePolicyError::Changed)),
     ]
 }
 

@@ -4,8 +4,8 @@ use crate::moves;
 use hikyaku_metadata::{
     AttributeName, Attributes, ChangeSettings, ClusterRecord, ClusterSettings, Command,
     CreateQueue, DeleteQueue, DescriptorDelivered, Envelope, FifoThroughputLimit, Found,
-    NodeRecord, PartitionEmptied, PurgeQueue, QueueRecord, SetAttributes, TagQueue, TenantId,
-    UntagQueue, WidenSpread, spread,
+    NodeRecord, PartitionEmptied, PurgeQueue, QueueRecord, ReplacePolicy, SetAttributes, TagQueue,
+    TenantId, UntagQueue, WidenSpread, spread,
 };
 use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId, RequestId};
 use proptest::collection::vec;
@@ -247,6 +247,11 @@ pub fn command() -> impl Strategy<Value = Command> {
         2 => queue().prop_map(|queue| Command::PurgeQueue(PurgeQueue { queue })),
         4 => (queue(), given()).prop_map(|(queue, given)| {
             Command::SetAttributes(SetAttributes { queue, attributes: attributes(&given) })
+        }),
+        2 => (queue(), 0_u8..3, 0_u8..3).prop_map(|(queue, current, policy)| {
+            let text = |choice| value(AttributeName::Policy, choice).to_owned();
+            let (current, policy) = (text(current), text(policy));
+            Command::ReplacePolicy(ReplacePolicy { queue, current, policy })
         }),
         1 => (queue(), tags(), any::<bool>()).prop_map(|(queue, mut tags, many)| {
             if many {
