@@ -5,6 +5,7 @@ The same stories hold for the JSON dialect (botocore since 1.31.81) and for the 
 quietly test the other.
 """
 
+import json
 import os
 import unittest
 import urllib.error
@@ -189,14 +190,29 @@ class DeadLetters(Suite):
                          attributes_of(url, "QueueArn")["QueueArn"])
 
 
+class Permissions(Suite):
+    def test_a_permission_is_a_statement_until_it_is_removed(self):
+        url = fresh_queue()
+        arn = attributes_of(url, "QueueArn")["QueueArn"]
+        grant = dict(QueueUrl=url, Label="read", AWSAccountIds=["111122223333"],
+                     Actions=["ReceiveMessage"])
+        sqs.add_permission(**grant)
+        policy = json.loads(attributes_of(url, "Policy")["Policy"])
+        self.assertEqual(policy["Statement"], [{
+            "Sid": "read", "Effect": "Allow", "Action": "SQS:ReceiveMessage", "Resource": arn,
+            "Principal": {"AWS": "arn:aws:iam::111122223333:root"}}])
+        self.refused("InvalidParameterValue", 400, sqs.add_permission, **grant)
+        sqs.remove_permission(QueueUrl=url, Label="read")
+        self.assertEqual(attributes_of(url, "Policy"), {})
+        self.refused("InvalidParameterValue", 400, sqs.remove_permission, QueueUrl=url,
+                     Label="read")
+
+
 class NotOffered(Suite):
     def test_operations_that_are_not_offered_say_so(self):
         url = fresh_queue()
         arn = attributes_of(url, "QueueArn")["QueueArn"]
         code = "AWS.SimpleQueueService.UnsupportedOperation"
-        self.refused(code, 400, sqs.add_permission, QueueUrl=url, Label="read",
-                     AWSAccountIds=["111122223333"], Actions=["ReceiveMessage"])
-        self.refused(code, 400, sqs.remove_permission, QueueUrl=url, Label="read")
         self.refused(code, 400, sqs.list_dead_letter_source_queues, QueueUrl=url)
         self.refused(code, 400, sqs.start_message_move_task, SourceArn=arn)
         self.refused(code, 400, sqs.cancel_message_move_task, TaskHandle="task")

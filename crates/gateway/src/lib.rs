@@ -23,6 +23,7 @@ mod gateway;
 mod ids;
 mod listener;
 mod metrics;
+mod policies;
 mod route;
 mod stall;
 mod tenant;

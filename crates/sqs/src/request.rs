@@ -5,6 +5,7 @@
 use serde::Deserialize;
 
 use crate::action::Action;
+use crate::actions::add_permission::AddPermission;
 use crate::actions::change_message_visibility::ChangeMessageVisibility;
 use crate::actions::change_message_visibility_batch::ChangeMessageVisibilityBatch;
 use crate::actions::create_queue::CreateQueue;
@@ -17,6 +18,7 @@ use crate::actions::list_queue_tags::ListQueueTags;
 use crate::actions::list_queues::ListQueues;
 use crate::actions::purge_queue::PurgeQueue;
 use crate::actions::receive_message::ReceiveMessage;
+use crate::actions::remove_permission::RemovePermission;
 use crate::actions::send_message::SendMessage;
 use crate::actions::send_message_batch::SendMessageBatch;
 use crate::actions::set_queue_attributes::SetQueueAttributes;
@@ -56,6 +58,7 @@ impl<'a> Source<'a> {
 #[derive(Debug)]
 #[expect(missing_docs, reason = "each variant is the action of that name")]
 pub enum Request<'a> {
+    AddPermission(AddPermission<'a>),
     ChangeMessageVisibility(ChangeMessageVisibility<'a>),
     ChangeMessageVisibilityBatch(ChangeMessageVisibilityBatch<'a>),
     CreateQueue(Box<CreateQueue>),
@@ -68,6 +71,7 @@ pub enum Request<'a> {
     ListQueues(ListQueues),
     PurgeQueue(PurgeQueue),
     ReceiveMessage(ReceiveMessage<'a>),
+    RemovePermission(RemovePermission<'a>),
     SendMessage(SendMessage<'a>),
     SendMessageBatch(SendMessageBatch<'a>),
     SetQueueAttributes(SetQueueAttributes<'a>),
@@ -96,6 +100,9 @@ impl<'a> Request<'a> {
 
     fn read(action: Action, source: Source<'a>, envelope: Envelope<'a>) -> Result<Self, SqsError> {
         match action {
+            Action::AddPermission => {
+                AddPermission::from_wire(source.read(action)?, envelope).map(Self::AddPermission)
+            }
             Action::ChangeMessageVisibility => {
                 ChangeMessageVisibility::from_wire(source.read(action)?, envelope)
                     .map(Self::ChangeMessageVisibility)
@@ -136,6 +143,8 @@ impl<'a> Request<'a> {
             Action::ReceiveMessage => {
                 ReceiveMessage::from_wire(source.read(action)?, envelope).map(Self::ReceiveMessage)
             }
+            Action::RemovePermission => RemovePermission::from_wire(source.read(action)?, envelope)
+                .map(Self::RemovePermission),
             Action::SendMessage => {
                 SendMessage::from_wire(source.read(action)?, envelope).map(Self::SendMessage)
             }
@@ -151,11 +160,9 @@ impl<'a> Request<'a> {
             Action::UntagQueue => {
                 UntagQueue::from_wire(source.read(action)?, envelope).map(Self::UntagQueue)
             }
-            Action::AddPermission
-            | Action::CancelMessageMoveTask
+            Action::CancelMessageMoveTask
             | Action::ListDeadLetterSourceQueues
             | Action::ListMessageMoveTasks
-            | Action::RemovePermission
             | Action::StartMessageMoveTask => Err(SqsError::not_offered(action)),
         }
     }
@@ -164,6 +171,7 @@ impl<'a> Request<'a> {
     #[must_use]
     pub const fn queue(&self) -> Option<&QueueRef> {
         match self {
+            Self::AddPermission(request) => Some(&request.queue),
             Self::ChangeMessageVisibility(request) => Some(&request.queue),
             Self::ChangeMessageVisibilityBatch(request) => Some(&request.queue),
             Self::DeleteMessage(request) => Some(&request.queue),
@@ -173,6 +181,7 @@ impl<'a> Request<'a> {
             Self::ListQueueTags(request) => Some(&request.queue),
             Self::PurgeQueue(request) => Some(&request.queue),
             Self::ReceiveMessage(request) => Some(&request.queue),
+            Self::RemovePermission(request) => Some(&request.queue),
             Self::SendMessage(request) => Some(&request.queue),
             Self::SendMessageBatch(request) => Some(&request.queue),
             Self::SetQueueAttributes(request) => Some(&request.queue),

@@ -48,7 +48,8 @@ pub fn json() -> Vec<Vec<u8>> {
         |id: usize| format!(r#"{{"Id":"e{id}","ReceiptHandle":"AQEB","VisibilityTimeout":{id}}}"#);
     let entries = [1, 2, 3].map(entry).join(",");
     #[rustfmt::skip] // a table
-    let requests: [(Action, u8, String); 31] = [
+    let requests: [(Action, u8, String); 33] = [
+        (Action::AddPermission, STANDARD, about(r#""Label":"l","AWSAccountIds":["111111111111"],"Actions":["SendMessage","*"]"#)),
         (Action::ChangeMessageVisibility, STANDARD, about(r#""ReceiptHandle":"AQEB","VisibilityTimeout":0"#)),
         (Action::ChangeMessageVisibilityBatch, STANDARD, about(&format!(r#""Entries":[{entries}]"#))),
         (Action::CreateQueue, STANDARD, r#"{"QueueName":"orders","Attributes":{"DelaySeconds":"1","MaximumMessageSize":"1024","MessageRetentionPeriod":"60","ReceiveMessageWaitTimeSeconds":"20","VisibilityTimeout":"43200"},"tags":{"k":"v"}}"#.to_owned()),
@@ -69,6 +70,7 @@ pub fn json() -> Vec<Vec<u8>> {
         (Action::ReceiveMessage, STANDARD, about(r#""AttributeNames":["All"],"MessageAttributeNames":["All","n","b.*"],"MaxNumberOfMessages":10,"VisibilityTimeout":"30","WaitTimeSeconds":0"#)),
         (Action::ReceiveMessage, FIFO, about(r#""MessageSystemAttributeNames":["SentTimestamp","SequenceNumber"],"ReceiveRequestAttemptId":"again"}"#.trim_end_matches('}'))),
         (Action::ReceiveMessage, ON_QUEUE, "{}".to_owned()),
+        (Action::RemovePermission, STANDARD, about(r#""Label":"l""#)),
         (Action::SendMessage, STANDARD, about(r#""MessageBody":"h\u00e9llo\r\n<&>","DelaySeconds":900"#)),
         (Action::SendMessage, STANDARD | ON_QUEUE, format!(r#"{{"MessageBody":"m",{ATTRIBUTES}}}"#)),
         (Action::SendMessage, STANDARD, about(r#""MessageBody":"m","MessageGroupId":"tenant""#)),
@@ -101,7 +103,8 @@ pub fn query() -> Vec<Vec<u8>> {
         [1, 2, 10].map(entry).concat()
     };
     #[rustfmt::skip] // a table
-    let requests: [(Action, u8, String); 23] = [
+    let requests: [(Action, u8, String); 25] = [
+        (Action::AddPermission, STANDARD, format!("{url}&Label=l&AWSAccountId.1=111111111111&ActionName.1=SendMessage&ActionName.2=%2A")),
         (Action::ChangeMessageVisibility, STANDARD, format!("{url}&ReceiptHandle=AQEB&VisibilityTimeout=0")),
         (Action::ChangeMessageVisibilityBatch, STANDARD, format!("{url}{}", batch("ChangeMessageVisibilityBatchRequestEntry", "VisibilityTimeout=9"))),
         (Action::CreateQueue, STANDARD, "QueueName=orders&Attribute.1.Name=DelaySeconds&Attribute.1.Value=1&Tag.1.Key=k&Tag.1.Value=v".to_owned()),
@@ -117,6 +120,7 @@ pub fn query() -> Vec<Vec<u8>> {
         (Action::PurgeQueue, STANDARD, url.to_owned()),
         (Action::ReceiveMessage, STANDARD, format!("{url}&AttributeName.1=All&MessageAttributeName.1=n&MessageAttributeName.2=b.%2A&MaxNumberOfMessages=10&WaitTimeSeconds=20")),
         (Action::ReceiveMessage, FIFO | ON_QUEUE, "ReceiveRequestAttemptId=again&AttributeName=&VisibilityTimeout=5".to_owned()),
+        (Action::RemovePermission, STANDARD, format!("{url}&Label=l")),
         (Action::SendMessage, STANDARD, format!("{url}&MessageBody=h%C3%A9llo+%0D%0A%3C&DelaySeconds=900")),
         (Action::SendMessage, STANDARD, format!("{url}&MessageBody=m&{attributes}")),
         (Action::SendMessage, FIFO | ON_QUEUE, "MessageBody=m&MessageGroupId=g&MessageDeduplicationId=d".to_owned()),

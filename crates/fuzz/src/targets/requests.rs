@@ -11,6 +11,7 @@ use hikyaku_sqs::actions::list_queues::ListQueuesResponse;
 use hikyaku_sqs::actions::receive_message::{Delivery, ReceiveMessageResponse};
 use hikyaku_sqs::actions::send_message::SendMessageResponse;
 use hikyaku_sqs::actions::send_message_batch::{SendMessageBatchResponse, SendMessageBatchSuccess};
+use hikyaku_sqs::arn::QueueArn;
 use hikyaku_sqs::batch::{BatchEntry, BatchResponse, BatchSuccess};
 use hikyaku_sqs::error::{ErrorCode, SqsError};
 use hikyaku_sqs::message::stored::{MessageId, StoredMessage};
@@ -144,6 +145,12 @@ fn answered(action: Action, answer: &impl Answer) {
 /// Does with a request what the gateway does, as far as no queue is needed for it.
 fn act(action: Action, request: &Request<'_>, facts: QueueFacts) -> Result<u32, SqsError> {
     Ok(match request {
+        Request::AddPermission(request) => {
+            let arn = "arn:aws:sqs:local:000000000000:orders";
+            let arn = QueueArn::try_parse(arn).expect("an ARN of a queue");
+            let policy = request.check()?.add_to(None, &arn)?;
+            magnitude(policy.len())
+        }
         Request::ChangeMessageVisibility(request) => request.check()?.timeout.seconds(),
         Request::ChangeMessageVisibilityBatch(request) => batch(action, request.check()?),
         Request::CreateQueue(request) => {
@@ -179,6 +186,9 @@ fn act(action: Action, request: &Request<'_>, facts: QueueFacts) -> Result<u32, 
             })];
             answered(action, &ReceiveMessageResponse { messages });
             u32::from(checked.max_number_of_messages.get())
+        }
+        Request::RemovePermission(request) => {
+            u32::from(request.check()?.remove_from(None).is_err())
         }
         Request::SendMessage(request) => {
             let message = request.check(facts)?;

@@ -3,6 +3,7 @@
 //! Every action keeps AWS's order: the request's shape (checked before it gets here), the queue, the
 //! values, the effect.
 
+mod add_permission;
 mod change_message_visibility;
 mod change_message_visibility_batch;
 mod create_queue;
@@ -15,6 +16,7 @@ mod list_queue_tags;
 mod list_queues;
 mod purge_queue;
 mod receive_message;
+mod remove_permission;
 mod send_message;
 mod send_message_batch;
 mod set_queue_attributes;
@@ -40,6 +42,7 @@ pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = Result<Vec<u8>, SqsErr
 /// Runs a request.
 pub(crate) fn run<'a>(request: Request<'a>, call: &'a Call<'a>) -> Running<'a> {
     match request {
+        Request::AddPermission(request) => Box::pin(add_permission::run(request, call)),
         Request::ChangeMessageVisibility(request) => {
             Box::pin(change_message_visibility::run(request, call))
         }
@@ -56,6 +59,7 @@ pub(crate) fn run<'a>(request: Request<'a>, call: &'a Call<'a>) -> Running<'a> {
         Request::ListQueues(request) => Box::pin(list_queues::run(request, call)),
         Request::PurgeQueue(request) => Box::pin(purge_queue::run(request, call)),
         Request::ReceiveMessage(request) => Box::pin(receive_message::run(request, call)),
+        Request::RemovePermission(request) => Box::pin(remove_permission::run(request, call)),
         Request::SendMessage(request) => Box::pin(send_message::run(request, call)),
         Request::SendMessageBatch(request) => Box::pin(send_message_batch::run(request, call)),
         Request::SetQueueAttributes(request) => Box::pin(set_queue_attributes::run(request, call)),

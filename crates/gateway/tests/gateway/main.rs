@@ -7,6 +7,7 @@ mod contract;
 mod harness;
 mod limits;
 mod messages;
+mod permissions;
 mod query;
 mod queues;
 mod robustness;

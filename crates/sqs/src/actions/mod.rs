@@ -2,6 +2,7 @@
 //!
 //! Operations without output have no answer here: they answer with an empty body.
 
+pub mod add_permission;
 pub mod change_message_visibility;
 pub mod change_message_visibility_batch;
 pub mod create_queue;
@@ -14,6 +15,7 @@ pub mod list_queue_tags;
 pub mod list_queues;
 pub mod purge_queue;
 pub mod receive_message;
+pub mod remove_permission;
 pub mod send_message;
 pub mod send_message_batch;
 pub mod set_queue_attributes;

@@ -5,7 +5,7 @@ use hikyaku_sqs::error::{ErrorCode, Fault};
 use hikyaku_sqs::request::{Envelope, Request};
 
 /// Operations that are read, and every member they have.
-const OPERATIONS: [(&str, &[&str]); 17] = [
+const OPERATIONS: [(&str, &[&str]); 19] = [
     ("CreateQueue", &["QueueName", "Attributes", "tags"]),
     ("DeleteQueue", &["QueueUrl"]),
     ("PurgeQueue", &["QueueUrl"]),
@@ -52,12 +52,15 @@ const OPERATIONS: [(&str, &[&str]); 17] = [
         &["QueueUrl", "ReceiptHandle", "VisibilityTimeout"],
     ),
     ("ChangeMessageVisibilityBatch", &["QueueUrl", "Entries"]),
+    (
+        "AddPermission",
+        &["QueueUrl", "Label", "AWSAccountIds", "Actions"],
+    ),
+    ("RemovePermission", &["QueueUrl", "Label"]),
 ];
 
 /// Operations that are known by name and not offered.
-const NOT_OFFERED: [&str; 6] = [
-    "AddPermission",
-    "RemovePermission",
+const NOT_OFFERED: [&str; 4] = [
     "ListDeadLetterSourceQueues",
     "StartMessageMoveTask",
     "CancelMessageMoveTask",

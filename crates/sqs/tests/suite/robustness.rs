@@ -1,6 +1,7 @@
 //! Whatever arrives is answered: no bytes of a client make the crate panic.
 
 use hikyaku_sqs::action::Action;
+use hikyaku_sqs::arn::QueueArn;
 use hikyaku_sqs::error::SqsError;
 use hikyaku_sqs::message::QueueFacts;
 use hikyaku_sqs::queue_attributes::QueueAttributes;
@@ -18,6 +19,7 @@ const EVERYTHING: &str = r#"{"QueueUrl":"http://h/000000000000/q","QueueName":"q
 "MessageAttributes":{"n":{"DataType":"Number","StringValue":"-1.5e3"},
 "b":{"DataType":"Binary","BinaryValue":"AA=="}},"DelaySeconds":1,"VisibilityTimeout":1,
 "ReceiptHandle":"h","MessageGroupId":"g","MessageDeduplicationId":"d","WaitTimeSeconds":1,
+"Label":"l","AWSAccountIds":["111111111111"],"Actions":["SendMessage"],
 "Entries":[{"Id":"a","MessageBody":"m","ReceiptHandle":"h","VisibilityTimeout":1}]}"#;
 
 /// Reads and checks the request to the end.
@@ -28,7 +30,13 @@ fn answer(action: Action, body: &[u8], facts: QueueFacts) -> Result<(), SqsError
         path: "/000000000000/orders",
         trace_header: None,
     };
+    let arn = QueueArn::try_parse("arn:aws:sqs:r:000000000000:orders").unwrap();
     match Request::from_json(action, body, envelope)? {
+        Request::AddPermission(request) => {
+            let permission = request.check()?;
+            let policy = attributes.policy.as_deref();
+            permission.add_to(policy, &arn).map(drop)
+        }
         Request::ChangeMessageVisibility(request) => request.check().map(drop),
         Request::ChangeMessageVisibilityBatch(request) => request.check().map(drop),
         Request::CreateQueue(request) => request.check_existing(&attributes),
@@ -36,6 +44,7 @@ fn answer(action: Action, body: &[u8], facts: QueueFacts) -> Result<(), SqsError
         Request::DeleteMessageBatch(request) => request.check().map(drop),
         Request::GetQueueAttributes(request) => request.check().map(drop),
         Request::ReceiveMessage(request) => request.check(facts).map(drop),
+        Request::RemovePermission(request) => request.check().map(drop),
         Request::SendMessage(request) => request.check(facts).map(drop),
         Request::SendMessageBatch(request) => request.check(facts).map(drop),
         Request::SetQueueAttributes(request) => request.check(&attributes).map(drop),

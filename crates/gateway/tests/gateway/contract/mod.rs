@@ -32,9 +32,7 @@ const SECTION_8: &str = include_str!("section_8.txt");
 const SECTION_11: &str = include_str!("section_11.txt");
 
 /// The operations that the service does not offer yet.
-const NOT_OFFERED: [&str; 6] = [
-    "AddPermission",
-    "RemovePermission",
+const NOT_OFFERED: [&str; 4] = [
     "ListDeadLetterSourceQueues",
     "StartMessageMoveTask",
     "CancelMessageMoveTask",

@@ -10,7 +10,7 @@ use hikyaku_sqs::request::{Envelope, Request};
 
 /// An operation, parameters of a form, and the members that they are.
 #[rustfmt::skip] // a table: one line each
-const FORMS: [(&str, &str, &str); 38] = [
+const FORMS: [(&str, &str, &str); 40] = [
     ("CreateQueue", "QueueName=q", r#"{"QueueName":"q"}"#),
     ("CreateQueue", "QueueName=q&Attribute.1.Name=DelaySeconds&Attribute.1.Value=5", r#"{"QueueName":"q","Attributes":{"DelaySeconds":"5"}}"#),
     ("CreateQueue", "QueueName=q&Attribute.2.Name=Policy&Attribute.2.Value=&Attribute.1.Name=DelaySeconds&Attribute.1.Value=5", r#"{"QueueName":"q","Attributes":{"DelaySeconds":"5","Policy":""}}"#),
@@ -48,6 +48,8 @@ const FORMS: [(&str, &str, &str); 38] = [
     ("DeleteMessageBatch", "QueueUrl=q&DeleteMessageBatchRequestEntry.1.Id=a&DeleteMessageBatchRequestEntry.1.ReceiptHandle=h", r#"{"QueueUrl":"q","Entries":[{"Id":"a","ReceiptHandle":"h"}]}"#),
     ("ChangeMessageVisibility", "QueueUrl=q&ReceiptHandle=h&VisibilityTimeout=0", r#"{"QueueUrl":"q","ReceiptHandle":"h","VisibilityTimeout":0}"#),
     ("ChangeMessageVisibilityBatch", "QueueUrl=q&ChangeMessageVisibilityBatchRequestEntry.1.Id=a&ChangeMessageVisibilityBatchRequestEntry.1.ReceiptHandle=h&ChangeMessageVisibilityBatchRequestEntry.1.VisibilityTimeout=7", r#"{"QueueUrl":"q","Entries":[{"Id":"a","ReceiptHandle":"h","VisibilityTimeout":7}]}"#),
+    ("AddPermission", "QueueUrl=q&Label=l&AWSAccountId.1=111111111111&AWSAccountId.2=222222222222&ActionName.1=SendMessage", r#"{"QueueUrl":"q","Label":"l","AWSAccountIds":["111111111111","222222222222"],"Actions":["SendMessage"]}"#),
+    ("RemovePermission", "QueueUrl=q&Label=l", r#"{"QueueUrl":"q","Label":"l"}"#),
     // What is in no request is ignored, and so are names that only begin alike.
     ("DeleteQueue", "Action=DeleteQueue&Version=2012-11-05&QueueUrl=q&X-Amz-Date=d&QueueUrl-=x&QueueUrl.1=y&Queue=z", r#"{"QueueUrl":"q"}"#),
     ("UntagQueue", "QueueUrl=q&TagKey.1=a&TagKey-1=b&TagKey.2=c&TagKey2=d", r#"{"QueueUrl":"q","TagKeys":["a","c"]}"#),

@@ -24,7 +24,7 @@ const REFUSED: [(Action, &str, ErrorCode, &str); 15] = [
     (Action::UntagQueue, "QueueUrl=q&TagKey.member.1=a", InvalidParameterValue, "The parameter TagKey.member.1 has no list index between 1 and 1000."),
     (Action::ReceiveMessage, "QueueUrl=q&WaitTimeSeconds=soon", InvalidParameterValue, "The parameter WaitTimeSeconds is invalid: invalid value: string \"soon\", expected an integer."),
     (Action::SendMessageBatch, "QueueUrl=q&SendMessageBatchRequestEntry.1.DelaySeconds=", InvalidParameterValue, "The parameter DelaySeconds is invalid: invalid value: string \"\", expected an integer."),
-    (Action::AddPermission, "QueueUrl=q", UnsupportedOperation, "The action AddPermission is not offered by this service."),
+    (Action::StartMessageMoveTask, "SourceArn=q", UnsupportedOperation, "The action StartMessageMoveTask is not offered by this service."),
 ];
 
 #[test]
