@@ -123,6 +123,7 @@ pub struct Node {
     router: Arc<Router>,
     control: Arc<ControlPlane>,
     catalogue: Arc<Catalogue>,
+    clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     memory: MemoryBudget,
     wish: Arc<Wish>,
@@ -218,6 +219,7 @@ impl Node {
             router,
             control,
             catalogue,
+            clock: parts.clock,
             entropy: parts.entropy,
             memory,
             wish,
@@ -244,6 +246,11 @@ impl Node {
     /// The way to partition leaders.
     pub fn router(&self) -> &Router {
         &self.router
+    }
+
+    /// The machine's clocks.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
     }
 
     /// Where identities are drawn from.

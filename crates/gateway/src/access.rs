@@ -11,6 +11,7 @@ use std::sync::Arc;
 use hikyaku_cluster::Clock;
 use hikyaku_metadata::TenantId;
 use hikyaku_sqs::error::SqsError;
+use hikyaku_sqs::policy::{IdentityPolicy, Principal};
 use hikyaku_sqs::sigv4::key::AccessKey;
 use hikyaku_sqs::sigv4::refusal::Refusal;
 use hikyaku_sqs::sigv4::{BoundClaim, Claim, Policy, RequestHead, SQS, STS};
@@ -85,6 +86,19 @@ impl Access {
             region,
             clock,
         }))
+    }
+
+    /// Makes the holder of a key a user, who may do what this policy allows, instead of the account's
+    /// root. Nothing if there is no such key, or no user can have this name.
+    #[must_use]
+    pub fn with_user(mut self, key: &str, name: &str, policy: IdentityPolicy) -> Option<Self> {
+        let Kind::Keys(keys) = &mut self.0 else {
+            return None;
+        };
+        let tenant = &mut keys.holders.get_mut(key)?.tenant;
+        tenant.principal = Principal::user(tenant.account.clone(), name)?;
+        tenant.policy = Some(policy);
+        Some(self)
     }
 
     /// Judges the head of a request.

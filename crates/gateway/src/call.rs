@@ -5,17 +5,19 @@ use std::future::Future;
 use std::sync::Arc;
 
 use hikyaku_cluster::Node;
-use hikyaku_metadata::QueueRecord;
+use hikyaku_metadata::{QueueRecord, TenantId};
 use hikyaku_sqs::action::Action;
 use hikyaku_sqs::arn::QueueArn;
 use hikyaku_sqs::error::SqsError;
-use hikyaku_sqs::queue_name::QueueName;
+use hikyaku_sqs::queue_name::{AccountId, QueueName};
 use hikyaku_sqs::queue_url::{QueueRef, QueueUrl};
 use hikyaku_sqs::reply::{Answer, Dialect};
 use tokio::sync::watch;
 
+use crate::authorisation::{Granted, Origin};
 use crate::failure;
 use crate::metrics::Metrics;
+use crate::policies::Policies;
 use crate::tenant::Tenant;
 
 /// A request under way.
@@ -28,6 +30,14 @@ pub(crate) struct Call<'a> {
     pub(crate) dialect: Dialect,
     /// Who asks.
     pub(crate) tenant: &'a Tenant,
+    /// Somebody else's queue that the request may use, and no other of theirs.
+    pub(crate) granted: Option<Granted>,
+    /// Where the request came from.
+    pub(crate) origin: Origin,
+    /// What the client says it is.
+    pub(crate) user_agent: Option<&'a str>,
+    /// The policies of queues, as they were read.
+    pub(crate) policies: &'a Policies,
     /// What queue URLs begin with for this client.
     pub(crate) base_url: &'a str,
     /// The region in ARNs.
@@ -42,8 +52,8 @@ impl Call<'_> {
     /// Finds the queue for an operation on its messages, or on its descriptor as the metadata has it:
     /// this node's copy is good enough, because what it is used for is checked again there.
     pub(crate) async fn find_queue(&self, queue: &QueueRef) -> Result<Arc<QueueRecord>, SqsError> {
-        let name = self.own_name(queue)?;
-        let found = self.node.find_queue(self.tenant.id, name.as_str()).await;
+        let (tenant, name) = self.whose(queue)?;
+        let found = self.node.find_queue(tenant, name.as_str()).await;
         found
             .map_err(failure::of_control)?
             .ok_or_else(SqsError::queue_does_not_exist)
@@ -51,20 +61,26 @@ impl Call<'_> {
 
     /// Finds the queue as of now, for an operation that answers from its record.
     pub(crate) async fn read_queue(&self, queue: &QueueRef) -> Result<Arc<QueueRecord>, SqsError> {
-        let name = self.own_name(queue)?;
-        let found = self.node.read_queue(self.tenant.id, name.as_str()).await;
+        let (tenant, name) = self.whose(queue)?;
+        let found = self.node.read_queue(tenant, name.as_str()).await;
         found
             .map_err(failure::of_control)?
             .ok_or_else(SqsError::queue_does_not_exist)
     }
 
-    /// A queue of another account is, to this one, a queue that does not exist.
-    fn own_name<'q>(&self, queue: &'q QueueRef) -> Result<&'q QueueName, SqsError> {
-        match &queue.account {
-            Some(account) if *account != self.tenant.account => {
-                Err(SqsError::queue_does_not_exist())
+    /// A queue of another account is, to this one, a queue that does not exist, unless this request may
+    /// use it.
+    fn whose<'q>(&self, queue: &'q QueueRef) -> Result<(TenantId, &'q QueueName), SqsError> {
+        let name = &queue.name;
+        let Some(account) = &queue.account else {
+            return Ok((self.tenant.id, name));
+        };
+        match &self.granted {
+            _ if *account == self.tenant.account => Ok((self.tenant.id, name)),
+            Some(granted) if granted.account == *account && granted.name == *name => {
+                Ok((granted.tenant, name))
             }
-            Some(_) | None => Ok(&queue.name),
+            Some(_) | None => Err(SqsError::queue_does_not_exist()),
         }
     }
 
@@ -75,12 +91,30 @@ impl Call<'_> {
 
     /// The URL of one of the tenant's queues.
     pub(crate) fn queue_url(&self, name: &QueueName) -> String {
+        self.url_at(&self.tenant.account, name)
+    }
+
+    /// The URL of a queue, whoever's it is.
+    pub(crate) fn url_of(&self, record: &QueueRecord) -> String {
+        self.url_at(&account_of(record), &name_of(record))
+    }
+
+    fn url_at(&self, account: &AccountId, name: &QueueName) -> String {
         let url = QueueUrl {
             base: self.base_url,
-            account: &self.tenant.account,
+            account,
             name,
         };
         url.to_string()
+    }
+
+    /// The ARN of a queue, whoever's it is.
+    pub(crate) fn arn_of(&self, record: &QueueRecord) -> QueueArn {
+        QueueArn {
+            region: self.region.to_owned(),
+            account: account_of(record),
+            name: name_of(record),
+        }
     }
 
     /// The ARN of one of the tenant's queues.
@@ -100,6 +134,12 @@ impl Call<'_> {
             stop.wait_for(|stop| *stop).await.ok();
         }
     }
+}
+
+/// The owner of a queue that exists.
+pub(crate) fn account_of(record: &QueueRecord) -> AccountId {
+    let account = AccountId::try_new(&record.tenant.to_string());
+    account.expect("a tenant is written as twelve digits")
 }
 
 /// The name of a queue that exists.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +11,12 @@ use bytes::Bytes;
 use hikyaku_cluster::Node;
 use hikyaku_sqs::action::Action;
 use hikyaku_sqs::error::{ErrorCode, SqsError};
+use hikyaku_sqs::policy::Principal;
 use hikyaku_sqs::query::Form;
-use hikyaku_sqs::queue_name::AccountId;
 use hikyaku_sqs::reply::{self, Dialect, JSON_CONTENT_TYPE, Reply};
 use hikyaku_sqs::request::{Envelope, Request};
 use hikyaku_sqs::sts;
-use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT};
 use http::request::Parts;
 use http_body_util::Full;
 use rustls::ServerConfig;
@@ -26,6 +27,7 @@ use tokio::time::Instant;
 
 use crate::access::{Access, Caller, Service};
 use crate::actions;
+use crate::authorisation::{Origin, authorise};
 use crate::call::Call;
 use crate::config::GatewayConfig;
 use crate::connection::{self, BodyError, Ended, RequestBody, Response};
@@ -33,6 +35,7 @@ use crate::connections::{Admitted, Connections};
 use crate::ids::draw_uuid;
 use crate::listener::Listener;
 use crate::metrics::{Metrics, MetricsSource, RefusedConnection};
+use crate::policies::Policies;
 use crate::route::Route;
 use crate::tls;
 use crate::unproved::Unproved;
@@ -57,6 +60,8 @@ pub struct Gateway {
     access: Access,
     metrics: Metrics,
     sources: Vec<MetricsSource>,
+    /// The policies of queues, as they were read.
+    policies: Policies,
     /// How connections are encrypted; without, they are not.
     tls: Option<Arc<ServerConfig>>,
     connections: Arc<Connections>,
@@ -81,6 +86,7 @@ impl Gateway {
             access,
             metrics: Metrics::default(),
             sources: Vec::new(),
+            policies: Policies::default(),
             tls: None,
         }
     }
@@ -117,13 +123,19 @@ impl Gateway {
                     continue;
                 }
             };
-            let admitted = accepted.map(|(io, address)| (io, self.connections.admit(address)));
+            let admitted =
+                accepted.map(|(io, address)| (io, address, self.connections.admit(address)));
             match admitted {
-                Ok((io, Ok(admitted))) => {
+                Ok((io, address, Ok(admitted))) => {
                     let gateway = Arc::clone(&self);
-                    connections.spawn(gateway.serve_connection(io, admitted, stop.clone()));
+                    connections.spawn(gateway.serve_connection(
+                        io,
+                        address,
+                        admitted,
+                        stop.clone(),
+                    ));
                 }
-                Ok((_, Err(too_many))) => {
+                Ok((_, _, Err(too_many))) => {
                     self.metrics.count_refused_connection(too_many.into());
                     tracing::debug!(?too_many, "connection refused");
                 }
@@ -144,13 +156,14 @@ impl Gateway {
     async fn serve_connection<Io>(
         self: Arc<Self>,
         io: Io,
+        address: IpAddr,
         _admitted: Admitted,
         stop: watch::Receiver<bool>,
     ) where
         Io: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let Some(tls) = &self.tls else {
-            return self.serve_stream(io, stop).await;
+            return self.serve_stream(io, address, stop).await;
         };
         let mut share = self.unproved.share();
         if share.count(HANDSHAKE_BYTES).is_err() {
@@ -166,7 +179,7 @@ impl Gateway {
         drop(share);
         match shaken {
             // Boxed, so that connections without TLS do not hold room for it.
-            Ok(stream) => Box::pin(self.serve_stream(stream, stop)).await,
+            Ok(stream) => Box::pin(self.serve_stream(stream, address, stop)).await,
             Err(error) => {
                 self.metrics.count_failed_handshake();
                 tracing::debug!(%error, "no TLS handshake");
@@ -174,16 +187,20 @@ impl Gateway {
         }
     }
 
-    async fn serve_stream<Io>(&self, io: Io, stop: watch::Receiver<bool>)
+    async fn serve_stream<Io>(&self, io: Io, source: IpAddr, stop: watch::Receiver<bool>)
     where
         Io: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let handler = |parts: Parts, body: RequestBody| {
             let stop = stop.clone();
             let gateway = self;
+            let origin = Origin {
+                source,
+                encrypted: self.tls.is_some(),
+            };
             // Boxed, so that an unused connection does not hold room for the largest action.
             let answer: Answering<'_> =
-                Box::pin(async move { gateway.answer(&parts, body, stop).await });
+                Box::pin(async move { gateway.answer(&parts, body, origin, stop).await });
             answer
         };
         let limits = &self.config.limits;
@@ -204,6 +221,7 @@ impl Gateway {
         &self,
         request: &Parts,
         body: RequestBody,
+        origin: Origin,
         stop: watch::Receiver<bool>,
     ) -> Response {
         match Route::of(request) {
@@ -216,10 +234,13 @@ impl Gateway {
                 text(200, page)
             }
             Route::Json(action) => {
-                self.act(Dialect::Json, Some(action), request, body, stop)
-                    .await
+                let asked = (Dialect::Json, Some(action));
+                self.act(asked, request, body, origin, stop).await
             }
-            Route::Query(dialect) => self.act(dialect, None, request, body.of_form(), stop).await,
+            Route::Query(dialect) => {
+                let asked = (dialect, None);
+                self.act(asked, request, body.of_form(), origin, stop).await
+            }
             Route::UnknownTarget(target) => {
                 let begun = Instant::now();
                 let error = match self.believe(request, body).await {
@@ -239,14 +260,15 @@ impl Gateway {
     /// Answers a request for an action, which a form names itself.
     async fn act(
         &self,
-        dialect: Dialect,
-        mut action: Option<Action>,
+        (dialect, mut action): (Dialect, Option<Action>),
         request: &Parts,
         body: RequestBody,
+        origin: Origin,
         stop: watch::Receiver<bool>,
     ) -> Response {
         let begun = Instant::now();
-        let outcome = self.run(dialect, &mut action, request, body, stop).await;
+        let asked = (dialect, &mut action);
+        let outcome = self.run(asked, request, body, origin, stop).await;
         self.finish(dialect, action, begun, outcome)
     }
 
@@ -270,10 +292,10 @@ impl Gateway {
 
     async fn run(
         &self,
-        dialect: Dialect,
-        action: &mut Option<Action>,
+        (dialect, action): (Dialect, &mut Option<Action>),
         request: &Parts,
         body: RequestBody,
+        origin: Origin,
         stop: watch::Receiver<bool>,
     ) -> Result<Done, SqsError> {
         let Believed {
@@ -296,7 +318,7 @@ impl Gateway {
                 form = Form::parse(request.uri.query().unwrap_or_default(), &body)?;
                 if form.names_action(sts::GET_CALLER_IDENTITY) {
                     let tenant = caller.tenant_at(Service::Sts)?;
-                    return Ok(Done::Caller(tenant.account.clone()));
+                    return Ok(Done::Caller(tenant.principal.clone()));
                 }
                 let tenant = caller.tenant_at(Service::Sqs)?;
                 let named = form.action(envelope.path)?;
@@ -304,16 +326,21 @@ impl Gateway {
                 (tenant, named, Request::from_query(named, &form, envelope)?)
             }
         };
-        let call = Call {
+        let mut call = Call {
             node: &self.node,
             action,
             dialect,
             tenant,
+            granted: None,
+            origin,
+            user_agent: text_header(&request.headers, USER_AGENT.as_str()),
+            policies: &self.policies,
             base_url: &self.base_url(request),
             region: &self.config.region,
             metrics: &self.metrics,
             stop,
         };
+        call.granted = authorise(&parsed, &call).await?;
         actions::run(parsed, &call).await.map(Done::Action)
     }
 
@@ -340,7 +367,7 @@ impl Gateway {
             "request"
         );
         match outcome {
-            Ok(Done::Caller(account)) => response_of(sts::caller_identity(&request_id, &account)),
+            Ok(Done::Caller(caller)) => response_of(sts::caller_identity(&request_id, &caller)),
             Ok(Done::Action(answer)) if dialect == Dialect::Json => success(&request_id, answer),
             Ok(Done::Action(answer)) => {
                 let action = action.expect("an action that succeeded is known");
@@ -377,7 +404,7 @@ enum Done {
     /// What an action answers.
     Action(Vec<u8>),
     /// Whose request it was, which was the question.
-    Caller(AccountId),
+    Caller(Principal),
 }
 
 fn report(ended: Result<(), tokio::task::JoinError>) {

@@ -13,6 +13,7 @@
 mod access;
 mod actions;
 mod attributes;
+mod authorisation;
 mod call;
 mod config;
 mod connection;

@@ -1,8 +1,9 @@
 //! Who may ask this node: secrets are read from where they are kept, once, at the start.
 
-use crate::config::{Config, Secret, check_secret};
+use crate::config::{Config, ConfiguredUser, Secret, check_secret};
 use hikyaku_cluster::Clock;
 use hikyaku_gateway::Access;
+use hikyaku_sqs::policy::{IdentityPolicy, PolicyFault};
 use hikyaku_sqs::sigv4::key::{AccessKey, InvalidAccessKeyId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +31,25 @@ pub enum AccessError {
     /// Its id is none.
     #[error(transparent)]
     Id(#[from] InvalidAccessKeyId),
+    /// The file of a user's policy cannot be read.
+    #[error("cannot read the policy of a user from {}: {source}", path.display())]
+    ReadPolicy {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file of a user's policy holds something else.
+    #[error("cannot use {} as the policy of a user: {fault}", path.display())]
+    Policy {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        fault: PolicyFault,
+    },
+    /// A user's name is none.
+    #[error("a user cannot be called {0:?}: 1 to 64 letters, digits and +=,.@_-")]
+    UserName(String),
 }
 
 /// Reads the secrets and says who may ask.
@@ -50,7 +70,24 @@ pub(crate) fn of(config: &Config, clock: Arc<dyn Clock>) -> Result<Access, Acces
         keys.push((key.tenant, AccessKey::new(&key.access_key_id, secret)?));
     }
     let region = auth.strict_region.then(|| config.region.clone());
-    Ok(Access::of_keys(keys, region, clock))
+    with_users(Access::of_keys(keys, region, clock), &auth.users)
+}
+
+fn with_users(mut access: Access, users: &[ConfiguredUser]) -> Result<Access, AccessError> {
+    for user in users {
+        let path = user.policy_file.clone();
+        let text = std::fs::read_to_string(&path);
+        let text = text.map_err(|source| AccessError::ReadPolicy {
+            path: path.clone(),
+            source,
+        })?;
+        let policy = IdentityPolicy::parse(&text);
+        let policy = policy.map_err(|fault| AccessError::Policy { path, fault })?;
+        // The configuration was checked: every user has a key.
+        let with_user = access.with_user(&user.access_key_id, &user.name, policy);
+        access = with_user.ok_or_else(|| AccessError::UserName(user.name.clone()))?;
+    }
+    Ok(access)
 }
 
 fn read(path: &Path) -> Result<Zeroizing<String>, AccessError> {
@@ -69,9 +106,50 @@ fn read(path: &Path) -> Result<Zeroizing<String>, AccessError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{AccessError, read};
+    use super::{AccessError, read, with_users};
+    use crate::config::ConfiguredUser;
+    use hikyaku_cluster::SystemClock;
+    use hikyaku_gateway::Access;
+    use hikyaku_metadata::TenantId;
+    use hikyaku_sqs::sigv4::key::AccessKey;
+    use std::sync::Arc;
+    use zeroize::Zeroizing;
 
     const SECRET: &str = "cGxhbnRlZC1zZWNyZXQtb2YtdGhlLXRlc3Rz";
+
+    #[test]
+    fn a_user_has_the_policy_of_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let policy_file = directory.path().join("policy.json");
+        let user = |name: &str| ConfiguredUser {
+            access_key_id: "AKIAONE".to_owned(),
+            name: name.to_owned(),
+            policy_file: policy_file.clone(),
+        };
+        let access = |user: ConfiguredUser| {
+            let secret = Zeroizing::new(SECRET.to_owned());
+            let key = (
+                TenantId::DEFAULT,
+                AccessKey::new("AKIAONE", secret).unwrap(),
+            );
+            let access = Access::of_keys([key], None, Arc::new(SystemClock::new()));
+            with_users(access, &[user]).err()
+        };
+        assert!(matches!(
+            access(user("ann")),
+            Some(AccessError::ReadPolicy { .. })
+        ));
+        let open = r#"{"Statement":{"Effect":"Allow","Action":"sqs:*","Resource":"*"}}"#;
+        std::fs::write(&policy_file, open).unwrap();
+        assert!(access(user("ann")).is_none());
+        assert!(matches!(
+            access(user("a b")),
+            Some(AccessError::UserName(_))
+        ));
+        std::fs::write(&policy_file, open.replace("Allow", "Permit")).unwrap();
+        let told = access(user("ann")).unwrap().to_string();
+        assert!(told.ends_with("Effect cannot be Permit"), "{told}");
+    }
 
     #[test]
     fn a_secret_is_the_text_of_its_file() {

@@ -8,6 +8,7 @@ mod auth;
 mod cluster;
 mod keys;
 mod load;
+mod users;
 mod value;
 
 pub(crate) use auth::check_secret;
@@ -15,6 +16,7 @@ pub use auth::{AuthConfig, ConfiguredKey, SECRET_MIN_BYTES, Secret};
 pub use cluster::{ClusterConfig, Roles};
 pub use keys::{KEYS, Key};
 pub use load::{ConfigError, Loaded, Origin, Preset};
+pub use users::ConfiguredUser;
 pub use value::{LogFilter, LogFormat, PeerAddress};
 
 use crate::tls::PairFiles;
@@ -250,7 +252,12 @@ impl Config {
         let any = "auth.accept_any_credentials";
         let rule = "means nothing beside";
         let one = auth.keys.is_empty() || !auth.accept_any_credentials;
-        holds(one, keys, rule, Key(any))
+        holds(one, keys, rule, Key(any))?;
+        let users: BTreeSet<&str> = auth.users.iter().map(|it| &*it.access_key_id).collect();
+        let rule = "must name each access key once";
+        holds(users.len() == auth.users.len(), "auth.users", rule, Nothing)?;
+        let rule = "must name access keys of";
+        holds(users.is_subset(&ids), "auth.users", rule, Key(keys))
     }
 
     /// Checks that somebody may ask: an open node has to be asked for.

@@ -56,6 +56,37 @@ fn keys_are_read_from_tables_and_texts_alike() {
 }
 
 #[test]
+fn users_are_read_from_tables_and_texts_alike() {
+    let key = format!("000000000000:AKIAONE:{SECRET}");
+    let table = "[[auth.users]]\naccess_key_id = \"AKIAONE\"\nname = \"ann\"\npolicy_file = \"/p\"";
+    let text = ("auth.users", "AKIAONE:ann:/p");
+    let key = ("auth.keys", &*key);
+    for loaded in [load(table, &[key]), load("", &[key, text])] {
+        let loaded = loaded.unwrap();
+        let [user] = &loaded.config.auth.users[..] else {
+            panic!("{loaded:?}");
+        };
+        assert_eq!((&*user.access_key_id, &*user.name), ("AKIAONE", "ann"));
+        assert_eq!(user.policy_file, Path::new("/p"));
+        assert!(shown(&loaded).contains("\"AKIAONE:ann:/p\""));
+    }
+    for (users, reason) in [
+        ("AKIAONE:ann", "expected ACCESS_KEY_ID:NAME:POLICY_FILE"),
+        ("AKIATWO:ann:/p", "must name access keys of auth.keys"),
+        (
+            "AKIAONE:ann:/p,AKIAONE:bob:/p",
+            "must name each access key once",
+        ),
+    ] {
+        let refusal = load("", &[key, ("auth.users", users)]).unwrap_err();
+        assert!(refusal.to_string().contains(reason), "{refusal}");
+    }
+    let misspelt = table.replace("policy_file", "policy");
+    let refusal = load(&misspelt, &[key]).unwrap_err().to_string();
+    assert!(refusal.contains("policy_file"), "{refusal}");
+}
+
+#[test]
 fn no_refusal_shows_a_secret() {
     let key = format!("000000000000:AKIAONE:{SECRET}");
     let texts = [

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::action::Action;
+use crate::policy::{Decision, Principal, Where};
 
 /// What kind of refusal it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -372,10 +373,29 @@ impl SqsError {
         Self::invalid_parameter("RedrivePolicy", policy, reason)
     }
 
-    /// The caller may not do this.
+    /// Policies do not let the caller do this; worded as IAM does, which writes the action in lower case.
     #[must_use]
-    pub fn access_denied(resource: &str) -> Self {
-        let message = format!("Access to the resource {resource} is denied.");
+    pub fn not_authorised(
+        principal: &Principal,
+        action: Action,
+        resource: &str,
+        decision: Decision,
+    ) -> Self {
+        let action = format!("sqs:{}", action.permission().to_ascii_lowercase());
+        let reason = match decision {
+            Decision::Denied(Where::Queue) => {
+                "with an explicit deny in a resource-based policy".to_owned()
+            }
+            Decision::Denied(Where::Key) => {
+                "with an explicit deny in an identity-based policy".to_owned()
+            }
+            Decision::Allowed | Decision::NotAllowed => {
+                format!("because no identity-based policy allows the {action} action")
+            }
+        };
+        let message = format!(
+            "User: {principal} is not authorized to perform: {action} on resource: {resource} {reason}"
+        );
         Self::new(ErrorCode::AccessDenied, message)
     }
 

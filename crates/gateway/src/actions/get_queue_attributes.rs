@@ -4,7 +4,7 @@ use hikyaku_sqs::actions::get_queue_attributes::{GetQueueAttributes, GetQueueAtt
 use hikyaku_sqs::error::SqsError;
 use hikyaku_sqs::queue_attributes::description::{MessageCounts, QueueDescription};
 
-use crate::call::{Call, name_of};
+use crate::call::Call;
 use crate::{attributes, failure};
 
 pub(super) async fn run(
@@ -25,7 +25,7 @@ pub(super) async fn run(
     };
     let description = QueueDescription {
         attributes: &attributes::of_record(&queue),
-        arn: &call.arn(&name_of(&queue)),
+        arn: &call.arn_of(&queue),
         created_seconds: queue.created_at_ms / 1_000,
         last_modified_seconds: queue.modified_at_ms / 1_000,
         counts,

@@ -6,7 +6,7 @@ use hikyaku_sqs::error::SqsError;
 use crate::call::Call;
 
 pub(super) async fn run(request: GetQueueUrl, call: &Call<'_>) -> Result<Vec<u8>, SqsError> {
-    call.read_queue(&request.queue).await?;
-    let queue_url = call.queue_url(&request.queue.name);
+    let queue = call.read_queue(&request.queue).await?;
+    let queue_url = call.url_of(&queue);
     Ok(call.answer(&GetQueueUrlResponse { queue_url }))
 }

@@ -19,7 +19,7 @@ const VALUES: [(&str, &[&str]); 11] = [
     ("MaximumMessageSize", &["1024", "1048576"]),
     ("MessageRetentionPeriod", &["60", "1209600"]),
     ("ReceiveMessageWaitTimeSeconds", &["0", "20"]),
-    ("Policy", &["", r#"{"Version":"2012-10-17"}"#]),
+    ("Policy", &["", r#"{"Statement":[]}"#]),
     (
         "RedrivePolicy",
         &[

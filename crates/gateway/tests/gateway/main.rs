@@ -12,4 +12,6 @@ mod query;
 mod queues;
 mod robustness;
 mod serving;
+mod signers;
+mod strangers;
 mod tls;

@@ -4,6 +4,7 @@
 //! as a table of `[[auth.keys]]`. A secret is never shown again: not with the configuration, not in an
 //! error about it.
 
+use super::users::ConfiguredUser;
 use super::value::Value;
 use hikyaku_metadata::TenantId;
 use hikyaku_sqs::sigv4::key::AccessKey;
@@ -21,6 +22,8 @@ pub struct AuthConfig {
     pub strict_region: bool,
     /// The keys that requests may be signed with.
     pub keys: Vec<ConfiguredKey>,
+    /// Which of the keys are users with a policy; the others are their accounts' roots.
+    pub users: Vec<ConfiguredUser>,
 }
 
 /// An access key, and whose it is.

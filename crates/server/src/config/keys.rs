@@ -111,6 +111,11 @@ pub const KEYS: &[Key] = &[
         "Access keys, TENANT:ACCESS_KEY_ID:SECRET,...; a secret may be in a file, @FILE"
     ),
     key!(
+        "auth.users",
+        auth.users,
+        "Keys that are users with an IAM policy, ACCESS_KEY_ID:NAME:POLICY_FILE,...; the others may do everything with their tenant's queues"
+    ),
+    key!(
         "auth.strict_region",
         auth.strict_region,
         "true: only signatures for this region are good"

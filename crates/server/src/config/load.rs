@@ -5,6 +5,7 @@
 //! (`HIKYAKU_SERVICE_HOST`) to every pod beside a service of that name.
 
 use super::auth::{HIDDEN, key_list};
+use super::users::user_list;
 use super::{Config, Counterpart, Disagreement, KEYS, Key};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -271,6 +272,15 @@ fn flatten(
                 key_list(&keys).map_err(|reason| ConfigError::BadValue {
                     key: key.clone(),
                     value: HIDDEN.to_owned(),
+                    origin: Origin::File(path.to_owned()),
+                    reason,
+                })?
+            }
+            Toml::Array(users) if key == "auth.users" => {
+                let shown = Toml::Array(users.clone()).to_string();
+                user_list(&users).map_err(|reason| ConfigError::BadValue {
+                    key: key.clone(),
+                    value: shown,
                     origin: Origin::File(path.to_owned()),
                     reason,
                 })?

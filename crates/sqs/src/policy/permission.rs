@@ -6,38 +6,22 @@
 
 use serde_json::json;
 
+use super::document::{MAX_ACTIONS, MAX_PRINCIPALS, QueuePolicy, limit};
+use super::fault::PolicyFault;
 use super::wire::{WireDocument, WireStatement, written};
 use crate::action::Action;
 use crate::arn::QueueArn;
-use crate::error::{ErrorCode, SqsError};
+use crate::error::SqsError;
 use crate::queue_name::AccountId;
 
 /// The longest label, in characters.
 const MAX_LABEL: usize = 80;
-/// The most actions of a statement (SQS developer guide, quotas of policies).
-const MAX_ACTIONS: usize = 7;
-/// The most statements of a policy (the same).
-const MAX_STATEMENTS: usize = 20;
-/// The most principals of a permission (the same).
-const MAX_PRINCIPALS: usize = 50;
-/// The largest policy, in bytes (the same).
-const MAX_POLICY_BYTES: usize = 8_192;
+
+/// What is said of a name that permits nothing; that of a batch is one.
+const NO_ACTION: &str = "Please refer to the appropriate WSDL for a list of valid actions.";
 
 /// The version that AWS gives a policy of its own making.
 const VERSION: &str = "2008-10-17";
-
-/// What may be given to other accounts. A batch is part of the action on one message, and the rest is
-/// for the queue's owner alone (API reference of `AddPermission`).
-const GRANTABLE: [Action; 8] = [
-    Action::ChangeMessageVisibility,
-    Action::DeleteMessage,
-    Action::GetQueueAttributes,
-    Action::GetQueueUrl,
-    Action::ListDeadLetterSourceQueues,
-    Action::PurgeQueue,
-    Action::ReceiveMessage,
-    Action::SendMessage,
-];
 
 /// The name of a statement: 1 to 80 alphanumerics, hyphens and underscores.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,13 +107,6 @@ impl Permission {
         if document.statement.iter().any(|it| self.label.names(it)) {
             return Err(self.label.refusal("Already exists."));
         }
-        if document.statement.len() >= MAX_STATEMENTS {
-            return Err(too_many(
-                "Statements",
-                document.statement.len() + 1,
-                MAX_STATEMENTS,
-            ));
-        }
         document.statement.push(self.statement(queue));
         write(&document)
     }
@@ -152,9 +129,7 @@ impl Permission {
 }
 
 fn parse_accounts(accounts: &[&str]) -> Result<Vec<AccountId>, SqsError> {
-    if accounts.len() > MAX_PRINCIPALS {
-        return Err(too_many("Principals", accounts.len(), MAX_PRINCIPALS));
-    }
+    limit("Principals", accounts.len(), MAX_PRINCIPALS).map_err(|fault| fault.to_error())?;
     let parsed = accounts.iter().map(|account| AccountId::try_new(account));
     let parsed = parsed.collect::<Option<Vec<_>>>();
     // Accounts are digits: neither `*` nor an ARN is one, though a policy that is set may have them.
@@ -168,9 +143,7 @@ fn parse_actions(actions: &[&str]) -> Result<Vec<String>, SqsError> {
     if actions.is_empty() {
         return Err(SqsError::missing_parameter("Actions"));
     }
-    if actions.len() > MAX_ACTIONS {
-        return Err(too_many("Actions", actions.len(), MAX_ACTIONS));
-    }
+    limit("Actions", actions.len(), MAX_ACTIONS).map_err(|fault| fault.to_error())?;
     actions.iter().map(|action| parse_action(action)).collect()
 }
 
@@ -178,39 +151,27 @@ fn parse_action(name: &str) -> Result<String, SqsError> {
     let in_policy = format!("SQS:{name}");
     let refuse = |reason| SqsError::invalid_parameter("ActionName", &in_policy, reason);
     match Action::from_name(name) {
-        Some(action) if GRANTABLE.contains(&action) => Ok(in_policy),
-        None if name == "*" => Ok(in_policy),
-        Some(
-            Action::ChangeMessageVisibilityBatch
-            | Action::DeleteMessageBatch
-            | Action::SendMessageBatch,
-        )
-        | None => Err(refuse(
-            "Please refer to the appropriate WSDL for a list of valid actions.",
-        )),
+        Some(action) if action.permission() != action.name() => Err(refuse(NO_ACTION)),
+        Some(action) if action.is_grantable() => Ok(in_policy),
         Some(_) => Err(refuse(
             "Only the queue owner is allowed to invoke this action.",
         )),
+        None if name == "*" => Ok(in_policy),
+        None => Err(refuse(NO_ACTION)),
     }
 }
 
-/// Unproven on AWS but for its code.
-fn too_many(what: &str, found: usize, most: usize) -> SqsError {
-    let message = format!("{found} {what} were found, maximum allowed is {most}.");
-    SqsError::new(ErrorCode::OverLimit, message)
-}
-
-/// Reads a policy to change it. One that was set may be none that could be changed so.
+/// Reads a policy to change it. One from before policies were read may be none that can be changed so.
 fn read(policy: Option<&str>) -> Result<WireDocument, SqsError> {
-    let text = policy.unwrap_or("{}");
-    serde_json::from_str(text).map_err(|_| SqsError::invalid_attribute_value("Policy"))
+    let text = policy.unwrap_or(r#"{"Statement":[]}"#);
+    let document = serde_json::from_str(text);
+    document.map_err(|error| PolicyFault::Form(error.to_string()).to_error())
 }
 
+/// Writes a policy that may stand on a queue: the limits hold for the whole of it.
 fn write(document: &WireDocument) -> Result<String, SqsError> {
     let text = serde_json::to_string(document).expect("texts and JSON values are written");
-    if text.len() > MAX_POLICY_BYTES {
-        return Err(too_many("Bytes", text.len(), MAX_POLICY_BYTES));
-    }
+    QueuePolicy::parse(&text).map_err(|fault| fault.to_error())?;
     Ok(text)
 }
 
@@ -315,14 +276,18 @@ mod tests {
             "21 Statements were found, maximum allowed is 20."
         );
 
-        let many = [ONE; 50];
-        let large = |label| permission(label, &many, &["SendMessage"]);
-        let policy = ["a", "b", "c", "d"].iter().try_fold(None, |policy, label| {
-            let larger = large(label).add_to(policy.as_deref(), &arn());
-            larger.map(Some)
-        });
-        let policy = policy.unwrap();
-        let error = large("e").add_to(policy.as_deref(), &arn()).unwrap_err();
+        let many = |label| permission(label, &[ONE; 30], &["SendMessage"]);
+        let policy = many("a").add_to(None, &arn()).unwrap();
+        let error = many("b").add_to(Some(&policy), &arn()).unwrap_err();
+        assert_eq!(error.code, ErrorCode::OverLimit);
+        assert_eq!(
+            error.message,
+            "60 Principals were found, maximum allowed is 50."
+        );
+
+        let id = "x".repeat(8_100);
+        let policy = format!("{{\"Id\":\"{id}\",\"Statement\":[]}}");
+        let error = many("a").add_to(Some(&policy), &arn()).unwrap_err();
         assert_eq!(error.code, ErrorCode::OverLimit);
         assert!(
             error

@@ -1,5 +1,6 @@
 //! The JSON of a policy, element by element, in the order in which AWS writes them.
 
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ pub(super) struct WireDocument {
     pub(super) version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<String>,
-    #[serde(default, deserialize_with = "one_or_more")]
+    #[serde(deserialize_with = "one_or_more")]
     pub(super) statement: Vec<WireStatement>,
 }
 
@@ -38,23 +39,16 @@ pub(super) struct WireStatement {
     pub(super) condition: Option<Value>,
 }
 
-/// A list, which AWS lets one write without its brackets when it has one item.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMore<T> {
-    One(T),
-    More(Vec<T>),
-}
-
-fn one_or_more<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    Ok(match OneOrMore::deserialize(deserializer)? {
-        OneOrMore::One(item) => vec![item],
-        OneOrMore::More(items) => items,
-    })
+/// The statements, which AWS lets one write without the list's brackets when there is one.
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WireStatement>, D::Error> {
+    let items = match Value::deserialize(deserializer)? {
+        Value::Array(items) => items,
+        one => vec![one],
+    };
+    let statements = items.into_iter().map(serde_json::from_value);
+    statements
+        .collect::<Result<_, _>>()
+        .map_err(D::Error::custom)
 }
 
 /// How AWS writes a list of its own: without brackets when it has one item.

@@ -7,10 +7,9 @@ use serde_json::Value;
 
 use crate::arn::QueueArn;
 use crate::error::SqsError;
+use crate::policy::QueuePolicy;
 use crate::wire::json_depth;
 
-/// The largest access policy, in bytes.
-const MAX_POLICY_BYTES: usize = 8_192;
 /// How deep the JSON of an attribute may nest.
 const MAX_DEPTH: usize = 32;
 /// The most receives before a message moves to the dead-letter queue.
@@ -18,7 +17,6 @@ const MAX_RECEIVE_COUNT: u32 = 1_000;
 /// The most queues that an allow policy may name.
 const MAX_SOURCE_QUEUES: usize = 10;
 
-const POLICY: &str = "Policy";
 const REDRIVE_POLICY: &str = "RedrivePolicy";
 const REDRIVE_ALLOW_POLICY: &str = "RedriveAllowPolicy";
 
@@ -205,11 +203,9 @@ impl RedriveAllowPolicy {
     }
 }
 
-/// An access policy: a JSON object; what it grants is not read here.
+/// An access policy that means something; the client's text is kept.
 pub(super) fn policy_text(text: &str) -> Result<String, SqsError> {
-    if text.len() > MAX_POLICY_BYTES || object::<Value>(text).is_none_or(|v| !v.is_object()) {
-        return Err(SqsError::invalid_attribute_value(POLICY));
-    }
+    QueuePolicy::parse(text).map_err(|fault| fault.to_error())?;
     Ok(text.to_owned())
 }
 

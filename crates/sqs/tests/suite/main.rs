@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a refused unwrap is how a test fails")]
 
 mod names;
+mod policy;
 mod query;
 mod queues;
 mod receiving;

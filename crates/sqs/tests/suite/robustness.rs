@@ -14,7 +14,7 @@ use crate::{CONTENT_BASED, FIFO, STANDARD};
 
 /// A body with every member that any operation has, each in a shape that it may have.
 const EVERYTHING: &str = r#"{"QueueUrl":"http://h/000000000000/q","QueueName":"q","MessageBody":"é\n",
-"Attributes":{"DelaySeconds":"1","Policy":"{}"},"tags":{"k":"v"},"Tags":{"k":"v"},"TagKeys":["k"],
+"Attributes":{"DelaySeconds":"1","Policy":"{\"Statement\":[]}"},"tags":{"k":"v"},"Tags":{"k":"v"},"TagKeys":["k"],
 "AttributeNames":["All"],"MessageAttributeNames":["a.*"],"MaxNumberOfMessages":1,"MaxResults":3,
 "MessageAttributes":{"n":{"DataType":"Number","StringValue":"-1.5e3"},
 "b":{"DataType":"Binary","BinaryValue":"AA=="}},"DelaySeconds":1,"VisibilityTimeout":1,
