@@ -5,6 +5,7 @@ mod corpus;
 mod door;
 mod metadata;
 mod names;
+mod policies;
 mod queue;
 mod requests;
 mod signer;
@@ -78,6 +79,7 @@ pub const TARGETS: &[Target] = &[
     sigv4::HEADER,
     sigv4::PRESIGNED,
     names::NAMES,
+    policies::POLICIES,
     door::RECEIPT_HANDLES,
     door::STORED_MESSAGES,
     queue::CHECKPOINTS,
