@@ -1,4 +1,7 @@
 //! Tags of queues: case-sensitive keys, values that may be empty.
+//!
+//! How AWS words its refusals of tags is not recorded (SQS-CONTRACT section 12); these texts are of the
+//! form that others saw.
 
 use std::collections::BTreeMap;
 

@@ -29,6 +29,10 @@ pub(super) async fn run(
 }
 
 /// Why the machine did not change one visibility timeout.
+///
+/// `MessageNotInflight` is never said: the model has it, but every recorded answer of AWS to a message
+/// that is not in flight is the one below. That an expired handle of a FIFO queue is told so here, as
+/// for a delete, no source shows (SQS-CONTRACT section 12).
 pub(super) fn refusal(change: VisibilityChange<'_>, error: ChangeVisibilityError) -> SqsError {
     let handle = change.receipt_handle;
     match error {

@@ -20,6 +20,8 @@ pub(super) async fn run(request: SendMessage<'_>, call: &Call<'_>) -> Result<Vec
     let mut sent = call.node.send(&queue, messages).await;
     match sent.pop().expect("one result per message") {
         Ok(sent) => {
+            // Of a duplicate both are those of the first send. No source shows which sequence number AWS
+            // answers then (SQS-CONTRACT section 12); this one names the message that there is.
             let id = MessageId(sent.id.0);
             let response = SendMessageResponse::new(id, message.digests(), sent.sequence);
             Ok(call.answer(&response))

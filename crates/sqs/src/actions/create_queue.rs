@@ -59,7 +59,8 @@ impl CreateQueue {
 
     /// Whether a queue of this name that exists is the one asked for.
     ///
-    /// Only the attributes given are compared, with what holds now; tags are not compared.
+    /// Only the attributes given are compared, with what holds now. Tags are not: no source shows that
+    /// AWS does (SQS-CONTRACT section 12), and a refusal would name an attribute.
     pub fn check_existing(&self, existing: &QueueAttributes) -> Result<(), SqsError> {
         match existing.first_difference(&self.attributes, &self.asked) {
             None => Ok(()),

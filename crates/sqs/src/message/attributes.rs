@@ -239,6 +239,9 @@ fn parse_binary<'a>(
 }
 
 /// Whether the text is a decimal number that AWS takes: 38 digits, 10^-128 to 10^126.
+///
+/// It is kept as it was sent. AWS's guide has zeros trimmed, and no recorded answer shows it
+/// (SQS-CONTRACT section 12); a client that checks the digest of what it sent must find it.
 fn is_number(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {

@@ -129,7 +129,8 @@ impl RedrivePolicy {
     }
 }
 
-/// The count may come as a number or as its digits in a string.
+/// The count may come as a number or as its digits in a string, and reads back as a number: proved for
+/// the number, and the likelier half for the string (SQS-CONTRACT section 12).
 fn receive_count(count: &Value) -> Option<u32> {
     let number = match count {
         Value::Number(number) => u32::try_from(number.as_u64()?).ok()?,
