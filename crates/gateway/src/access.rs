@@ -161,6 +161,11 @@ impl<'a> Admitted<'a> {
 pub(crate) struct Caller<'a>(Admitted<'a>);
 
 impl<'a> Caller<'a> {
+    /// Whose requests it counts among.
+    pub(crate) fn tenant_id(&self) -> TenantId {
+        self.0.tenant.id
+    }
+
     /// The tenant, if the request was signed for this service.
     pub(crate) fn tenant_at(&self, service: Service) -> Result<&'a Tenant, SqsError> {
         match &self.0.claim {

@@ -15,6 +15,7 @@ use hikyaku_sqs::reply::{Answer, Dialect};
 use tokio::sync::watch;
 
 use crate::authorisation::{Granted, Origin};
+use crate::config::GatewayLimits;
 use crate::failure;
 use crate::metrics::Metrics;
 use crate::policies::Policies;
@@ -38,6 +39,8 @@ pub(crate) struct Call<'a> {
     pub(crate) user_agent: Option<&'a str>,
     /// The policies of queues, as they were read.
     pub(crate) policies: &'a Policies,
+    /// What a tenant may take.
+    pub(crate) limits: &'a GatewayLimits,
     /// What queue URLs begin with for this client.
     pub(crate) base_url: &'a str,
     /// The region in ARNs.

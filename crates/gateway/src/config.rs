@@ -1,5 +1,6 @@
 //! What the front is told, and what a client may take of it.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// The configuration of the front.
@@ -30,6 +31,11 @@ pub struct GatewayLimits {
     /// What arrived of requests whose sender has not proved anything yet, in bytes, over all
     /// connections: a connection that would exceed it is given up.
     pub unproved_bytes: usize,
+    /// Requests of one tenant in a second, of any action; more are throttled. Without it only what the
+    /// node can do is the limit.
+    pub tenant_requests_per_second: Option<NonZeroU32>,
+    /// Queues of one tenant; one more is refused. Those that are created in the same moment may be more.
+    pub tenant_queues: Option<NonZeroU32>,
     /// The headers of one request, in bytes.
     pub header_bytes: usize,
     /// The headers of one request.
@@ -70,6 +76,8 @@ impl Default for GatewayLimits {
             request_bytes: (1 << 20) + (256 << 10),
             bodies_bytes: 256 << 20,
             unproved_bytes: 64 << 20,
+            tenant_requests_per_second: None,
+            tenant_queues: None,
             header_bytes: 16 << 10,
             header_fields: 100,
             handshake_timeout: Duration::from_secs(10),

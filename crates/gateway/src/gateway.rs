@@ -36,6 +36,7 @@ use crate::ids::draw_uuid;
 use crate::listener::Listener;
 use crate::metrics::{Metrics, MetricsSource, RefusedConnection};
 use crate::policies::Policies;
+use crate::rates::{Rates, TooMany};
 use crate::route::Route;
 use crate::tls;
 use crate::unproved::Unproved;
@@ -62,6 +63,8 @@ pub struct Gateway {
     sources: Vec<MetricsSource>,
     /// The policies of queues, as they were read.
     policies: Policies,
+    /// How much each tenant asks.
+    rates: Rates,
     /// How connections are encrypted; without, they are not.
     tls: Option<Arc<ServerConfig>>,
     connections: Arc<Connections>,
@@ -80,6 +83,7 @@ impl Gateway {
         Self {
             connections: Arc::new(Connections::new(&config.limits)),
             unproved: Unproved::new(config.limits.unproved_bytes),
+            rates: Rates::new(config.limits.tenant_requests_per_second),
             bodies: Semaphore::new(config.limits.bodies_bytes / BODY_UNIT),
             node,
             config,
@@ -283,6 +287,9 @@ impl Gateway {
         let body = body.read().await.map_err(unread)?;
         let caller = admitted.prove(&body)?;
         phase.proved();
+        // Only now, so that nobody uses up what is another's.
+        let counted = self.rates.count(caller.tenant_id(), Instant::now());
+        counted.map_err(|TooMany| SqsError::throttled())?;
         Ok(Believed {
             caller,
             body,
@@ -335,6 +342,7 @@ impl Gateway {
             origin,
             user_agent: text_header(&request.headers, USER_AGENT.as_str()),
             policies: &self.policies,
+            limits: &self.config.limits,
             base_url: &self.base_url(request),
             region: &self.config.region,
             metrics: &self.metrics,

@@ -25,6 +25,7 @@ mod ids;
 mod listener;
 mod metrics;
 mod policies;
+mod rates;
 mod route;
 mod stall;
 mod tenant;

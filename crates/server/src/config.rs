@@ -85,6 +85,10 @@ pub struct Limits {
     pub bodies_bytes: usize,
     /// Requests that nobody has proved yet, in bytes; what exceeds it is given up.
     pub unproved_bytes: usize,
+    /// Requests of one tenant in a second; more are throttled. None: no such limit.
+    pub tenant_requests_per_second: Option<u32>,
+    /// Queues of one tenant; one more is refused. None: no such limit.
+    pub tenant_queues: Option<u32>,
     /// The headers of one request, in bytes.
     pub header_bytes: usize,
     /// The headers of one request.
@@ -173,6 +177,8 @@ impl Default for Limits {
             request_bytes: MESSAGE_BYTES + (256 << 10),
             bodies_bytes: 256 << 20,
             unproved_bytes: 64 << 20,
+            tenant_requests_per_second: None,
+            tenant_queues: None,
             header_bytes: 16 << 10,
             header_fields: 100,
             header_timeout_ms: 10_000,
@@ -315,6 +321,11 @@ impl Config {
                 limits.connections_per_address > 0,
                 "limits.connections_per_address",
             ),
+            (
+                limits.tenant_requests_per_second != Some(0),
+                "limits.tenant_requests_per_second",
+            ),
+            (limits.tenant_queues != Some(0), "limits.tenant_queues"),
             (limits.header_fields > 0, "limits.header_fields"),
             (limits.header_timeout_ms > 0, "limits.header_timeout_ms"),
             (

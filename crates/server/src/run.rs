@@ -24,6 +24,7 @@ use rustls::ServerConfig;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -356,6 +357,8 @@ fn gateway_config(config: &Config) -> GatewayConfig {
             request_bytes: limits.request_bytes,
             bodies_bytes: limits.bodies_bytes,
             unproved_bytes: limits.unproved_bytes,
+            tenant_requests_per_second: limits.tenant_requests_per_second.and_then(NonZeroU32::new),
+            tenant_queues: limits.tenant_queues.and_then(NonZeroU32::new),
             header_bytes: limits.header_bytes,
             header_fields: limits.header_fields,
             header_timeout: Duration::from_millis(limits.header_timeout_ms),

@@ -132,6 +132,7 @@ impl ErrorCode {
             Self::BatchRequestTooLong => modelled("BatchRequestTooLong", "AWS.SimpleQueueService.BatchRequestTooLong", 400),
             Self::MessageNotInflight => modelled("MessageNotInflight", "AWS.SimpleQueueService.MessageNotInflight", 400),
             Self::UnsupportedOperation => modelled("UnsupportedOperation", "AWS.SimpleQueueService.UnsupportedOperation", 400),
+            // 404 in both dialects: the model of JSON says so, that of Query says nothing (SQS-CONTRACT section 12).
             Self::ReceiptHandleIsInvalid => modelled("ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid", 404),
             Self::InvalidAddress => modelled("InvalidAddress", "InvalidAddress", 404),
             Self::ResourceNotFound => modelled("ResourceNotFoundException", "ResourceNotFoundException", 404),
@@ -291,6 +292,13 @@ impl SqsError {
         Self::new(ErrorCode::InvalidParameterValue, message)
     }
 
+    /// The account has as many queues as it may have. AWS knows no such limit, but the code for it.
+    #[must_use]
+    pub fn too_many_queues(most: usize) -> Self {
+        let message = format!("The account may have {most} queues and has as many.");
+        Self::new(ErrorCode::OverLimit, message)
+    }
+
     /// A FIFO queue without content-based deduplication got a message without a deduplication id.
     #[must_use]
     pub fn missing_deduplication_id() -> Self {
@@ -341,7 +349,8 @@ impl SqsError {
         Self::invalid_parameter("VisibilityTimeout", seconds, reason)
     }
 
-    /// A standard queue has as many messages in flight as it may have.
+    /// A standard queue has as many messages in flight as it may have. The code is AWS's, the text is not
+    /// recorded (SQS-CONTRACT section 12).
     #[must_use]
     pub fn too_many_in_flight() -> Self {
         let text =

@@ -38,7 +38,22 @@ async fn read(
     found.await.map_err(failure::of_control)
 }
 
+/// Refuses one queue more than the tenant may have, by this node's copy: those who create at the same
+/// moment may all still find room.
+fn check_room(call: &Call<'_>) -> Result<(), SqsError> {
+    let Some(most) = call.limits.tenant_queues else {
+        return Ok(());
+    };
+    let most = usize::try_from(most.get()).unwrap_or(usize::MAX);
+    let queues = call.node.catalogue().list(call.tenant.id, "", None, most);
+    match queues.len() < most {
+        true => Ok(()),
+        false => Err(SqsError::too_many_queues(most)),
+    }
+}
+
 async fn create(request: &CreateQueue, call: &Call<'_>) -> Result<(), SqsError> {
+    check_room(call)?;
     dead_letters::check_target(call, &request.name, &request.asked).await?;
     let command = metadata::CreateQueue {
         tenant: call.tenant.id,

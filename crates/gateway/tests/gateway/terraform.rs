@@ -73,8 +73,16 @@ async fn terraform_makes_changes_and_destroys_a_queue() {
          \"aws:SourceArn\":\"arn:aws:sns:us-east-1:000000000000:topic\"}}}}}}]}}"
     );
     let set = |attributes: Value| json!({ "QueueUrl": url, "Attributes": attributes });
-    act(&mut client, "SetQueueAttributes", set(json!({ "Policy": policy }))).await;
-    assert_eq!(attributes(&mut client, url).await["Policy"], policy.as_str());
+    act(
+        &mut client,
+        "SetQueueAttributes",
+        set(json!({ "Policy": policy })),
+    )
+    .await;
+    assert_eq!(
+        attributes(&mut client, url).await["Policy"],
+        policy.as_str()
+    );
 
     // Changed: a customer key replaces SSE-SQS, and tags come and go.
     let keyed = json!({ "KmsMasterKeyId": "alias/aws/sqs", "KmsDataKeyReusePeriodSeconds": "300" });
@@ -90,7 +98,12 @@ async fn terraform_makes_changes_and_destroys_a_queue() {
     assert_eq!(tags["Tags"], json!({ "Team": "mail" }));
 
     // Destroyed, the policy first.
-    act(&mut client, "SetQueueAttributes", set(json!({ "Policy": "" }))).await;
+    act(
+        &mut client,
+        "SetQueueAttributes",
+        set(json!({ "Policy": "" })),
+    )
+    .await;
     assert_eq!(attributes(&mut client, url).await["Policy"], Value::Null);
     act(&mut client, "DeleteQueue", json!({ "QueueUrl": url })).await;
     for _ in 0..GONE_READS {

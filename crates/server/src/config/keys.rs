@@ -171,6 +171,16 @@ pub const KEYS: &[Key] = &[
         "Requests whose signature is not proved yet, together, in bytes"
     ),
     key!(
+        "limits.tenant_requests_per_second",
+        limits.tenant_requests_per_second,
+        "Requests of one tenant in a second at this node; more are throttled; empty: no limit"
+    ),
+    key!(
+        "limits.tenant_queues",
+        limits.tenant_queues,
+        "Queues of one tenant; empty: no limit"
+    ),
+    key!(
         "limits.header_bytes",
         limits.header_bytes,
         "The largest request header, in bytes"
