@@ -8,6 +8,7 @@ pub mod history;
 pub mod links;
 pub mod measure;
 pub mod memory;
+pub mod operator;
 pub mod process;
 pub mod recorder;
 pub mod workload;

@@ -61,6 +61,7 @@ pub struct Server {
 struct Running {
     child: Child,
     address: SocketAddr,
+    admin: SocketAddr,
 }
 
 impl Drop for Running {
@@ -76,7 +77,16 @@ impl Server {
     /// # Errors
     /// When it cannot be built, ends early or is not ready in time.
     pub async fn start() -> anyhow::Result<Self> {
+        Self::start_with(&[]).await
+    }
+
+    /// As [`Server::start`], with more arguments.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub async fn start_with(arguments: &[&str]) -> anyhow::Result<Self> {
         let mut server = Self::new(vec!["dev".to_owned()])?;
+        server.argue(arguments);
         server.restart().await?;
         Ok(server)
     }
@@ -152,23 +162,46 @@ impl Server {
     /// # Errors
     /// As [`Server::start`].
     pub async fn start_router(servers: &[Self]) -> anyhow::Result<Self> {
-        let peers = servers.first().context("a router needs a cluster")?;
-        let peers = peers
-            .arguments
-            .iter()
-            .skip_while(|it| *it != "--cluster-peers");
-        let arguments = [
-            "server",
-            "--auth-accept-any-credentials",
-            "true",
-            "--roles",
-            "router",
-        ];
-        let mut arguments = arguments.map(str::to_owned).to_vec();
-        arguments.extend(peers.take(2).cloned());
-        let mut router = Self::new(arguments)?;
+        let mut router = Self::new(of_cluster(servers)?)?;
+        router.argue(&["--roles", "router"]);
         router.restart().await?;
         Ok(router)
+    }
+
+    /// A node that joins the cluster that `servers` found, started once they are there.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub async fn start_joining(servers: &[Self]) -> anyhow::Result<Self> {
+        let mut joining = Self::new(of_cluster(servers)?)?;
+        let address = hold_port()?.local_addr()?;
+        joining.argue(&["--cluster-peer-listen", &address.to_string()]);
+        joining.restart().await?;
+        Ok(joining)
+    }
+
+    /// Where other nodes reach it; `None` for one that is alone, and for a router.
+    pub fn peer_address(&self) -> Option<&str> {
+        let mut arguments = self.arguments.iter();
+        arguments.find(|it| *it == "--cluster-peer-listen")?;
+        arguments.next().map(String::as_str)
+    }
+
+    /// Waits until it has ended by itself.
+    ///
+    /// # Errors
+    /// When it does not in time.
+    pub async fn ended(&mut self) -> anyhow::Result<ExitStatus> {
+        let mut running = self.running.take().context("the server does not run")?;
+        let deadline = Instant::now() + START_DEADLINE;
+        loop {
+            if let Some(status) = running.child.try_wait()? {
+                return Ok(status);
+            }
+            let tail = self.log_tail();
+            ensure!(Instant::now() < deadline, "does not end\n{tail}");
+            sleep(LOOK_INTERVAL).await;
+        }
     }
 
     /// Adds arguments for the starts to come.
@@ -192,6 +225,14 @@ impl Server {
     /// When it does not run.
     pub fn address(&self) -> SocketAddr {
         self.running.as_ref().expect("the server runs").address
+    }
+
+    /// Where it listens for operators.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn admin(&self) -> SocketAddr {
+        self.running.as_ref().expect("the server runs").admin
     }
 
     /// The process's id.
@@ -351,17 +392,22 @@ impl Server {
 
     fn spawn(&mut self) -> anyhow::Result<Running> {
         self.starts += 1;
-        let address = free_address()?;
+        let [address, admin] = free_addresses()?;
         let log = File::create(self.log_path())?;
         let child = Command::new(binary()?)
             .args(&self.arguments)
-            .args(["--listen", &address.to_string(), "--data-dir"])
+            .args(["--listen", &address.to_string()])
+            .args(["--admin-listen", &admin.to_string(), "--data-dir"])
             .arg(self.data_dir())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()?;
-        Ok(Running { child, address })
+        Ok(Running {
+            child,
+            address,
+            admin,
+        })
     }
 
     /// Opens a connection to it.
@@ -384,6 +430,23 @@ impl Server {
     }
 }
 
+/// What a node is told that belongs to the cluster of `servers`.
+fn of_cluster(servers: &[Server]) -> anyhow::Result<Vec<String>> {
+    let founder = servers.first().context("a node needs a cluster")?;
+    let mut arguments = founder.arguments.iter();
+    let peers = arguments.position(|it| it == "--cluster-peers");
+    let peers = peers.and_then(|_| arguments.next());
+    let peers = peers.context("a cluster has peers")?;
+    let arguments = [
+        "server",
+        "--auth-accept-any-credentials",
+        "true",
+        "--cluster-peers",
+        peers,
+    ];
+    Ok(arguments.map(str::to_owned).to_vec())
+}
+
 /// Opens a connection to a server.
 ///
 /// # Errors
@@ -404,8 +467,11 @@ async fn is_ready(address: SocketAddr) -> bool {
         .is_ok_and(|(status, _)| status == 200)
 }
 
-fn free_address() -> io::Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+/// Two, held together so that they differ.
+fn free_addresses() -> io::Result<[SocketAddr; 2]> {
+    let hold = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let held = [hold()?, hold()?];
+    Ok([held[0].local_addr()?, held[1].local_addr()?])
 }
 
 /// The server's binary, built once per test process.

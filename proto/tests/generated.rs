@@ -11,6 +11,7 @@ fn committed_code_matches_the_proto_files() {
         "node/v1/raft.proto",
         "node/v1/forward.proto",
         "founding/v1/founding.proto",
+        "admin/v1/admin.proto",
     ];
     let files = files.map(|name| root.join("hikyaku").join(name));
     let descriptors = protox::compile(files, [root]).expect("the .proto files are valid");
@@ -20,7 +21,7 @@ fn committed_code_matches_the_proto_files() {
         .compile_fds(descriptors)
         .expect("code can be generated");
 
-    for module in ["node", "founding"] {
+    for module in ["node", "founding", "admin"] {
         let generated = out.path().join(format!("hikyaku.{module}.v1.rs"));
         let fresh = fs::read_to_string(generated).expect("generated file");
         let committed = root.join(format!("src/{module}.rs"));

@@ -6,5 +6,6 @@ mod bench;
 mod chaos;
 mod cluster;
 mod kill;
+mod operator;
 mod sdk;
 mod sled;

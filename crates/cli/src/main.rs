@@ -2,6 +2,7 @@
 
 mod dev;
 mod flags;
+mod operator;
 mod server;
 
 use anyhow::Error;
@@ -26,6 +27,12 @@ enum Command {
     Dev(dev::Dev),
     /// Run a node.
     Server(server::Server),
+    /// List nodes, and take them out of service or back.
+    Node(operator::node::Node),
+    /// Show where partitions and their leaders are.
+    Partition(operator::partition::Partition),
+    /// Show how the cluster is, and what is wanted of it.
+    Cluster(operator::cluster::Cluster),
     /// Load an SQS endpoint, measure it, and check what it hands out.
     Bench(Box<hikyaku_bench::Options>),
 }
@@ -33,10 +40,16 @@ enum Command {
 /// Exit code for what the caller has to change: flags (as clap has it) and configuration.
 const EXIT_USAGE: u8 = 2;
 
+/// Exit code for an answer that is not what one would wish: something is not well, or not done yet.
+const EXIT_UNWELL: u8 = 3;
+
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Dev(dev) => dev.run(),
         Command::Server(server) => server.run(),
+        Command::Node(node) => node.run(),
+        Command::Partition(partition) => partition.run(),
+        Command::Cluster(cluster) => cluster.run(),
         Command::Bench(options) => hikyaku_bench::run(*options).map_err(Error::new),
     };
     match result {
@@ -68,6 +81,8 @@ fn exit_code(error: &Error) -> ExitCode {
         || matches!(error.downcast_ref(), Some(BenchError::Plan(_)));
     if refused {
         ExitCode::from(EXIT_USAGE)
+    } else if error.is::<operator::Unwell>() {
+        ExitCode::from(EXIT_UNWELL)
     } else {
         ExitCode::FAILURE
     }

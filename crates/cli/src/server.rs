@@ -1,6 +1,7 @@
 //! `hikyaku server`: a node, configured by a file, the environment and flags.
 
 use crate::flags::ConfigFlags;
+use crate::operator::VARIABLES;
 use clap::Args;
 use hikyaku_server::{Loaded, serve};
 use std::env;
@@ -32,11 +33,11 @@ impl Server {
 }
 
 /// The environment as far as it is text; ours is, and the rest is not for us. The path of the file
-/// is this command's own.
+/// is this command's own, and some names are the operator's.
 pub fn variables() -> impl Iterator<Item = (String, String)> {
     env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| name != "HIKYAKU_CONFIG")
+        .filter(|(name, _)| name != "HIKYAKU_CONFIG" && !VARIABLES.contains(&&**name))
 }
 
 /// Writes a file that `--config` takes, with the origins as comments.

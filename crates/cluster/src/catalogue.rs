@@ -171,6 +171,11 @@ impl Catalogue {
         self.read().replicas.get(&group).cloned()
     }
 
+    /// Every group with its replicas, the metadata's first; none before the cluster is founded.
+    pub fn groups(&self) -> BTreeMap<GroupKey, Replicas> {
+        self.read().replicas.clone()
+    }
+
     /// The replicas that a node has, or is to have, by group.
     pub fn replicas_on(&self, node: u64) -> BTreeMap<GroupKey, (ReplicaId, Role)> {
         let state = self.read();

@@ -29,6 +29,7 @@ mod ports;
 mod queues;
 mod router;
 mod seats;
+mod survey;
 mod watch;
 mod wishes;
 
@@ -41,3 +42,4 @@ pub use partition::{HostLimits, PartitionHandle};
 pub use ports::{Clock, Entropy, SystemClock, SystemEntropy, ToldClock};
 pub use queues::ControlError;
 pub use router::{CallError, Router};
+pub use survey::Survey;

@@ -120,6 +120,7 @@ pub struct Node {
     replicas: Option<Arc<RaftNode>>,
     hosting: Option<Arc<Hosting>>,
     refusal: watch::Sender<Option<JoinNodeError>>,
+    watch: Arc<Watch>,
     router: Arc<Router>,
     control: Arc<ControlPlane>,
     catalogue: Arc<Catalogue>,
@@ -206,7 +207,7 @@ impl Node {
         let stopped = stop.subscribe();
         tasks.spawn(until(stopped, async move { keeping.keep().await }));
         tasks.spawn(settle_claims(Arc::clone(&router), claims, stop.subscribe()));
-        tasks.spawn(watch.run(stop.subscribe()));
+        tasks.spawn(Arc::clone(&watch).run(stop.subscribe()));
         let wish = Arc::new(Wish::new(settings.cooldown_ms));
         let (wanted, asked) = (Arc::clone(&wish), Arc::clone(&control));
         let stopped = stop.subscribe();
@@ -216,6 +217,7 @@ impl Node {
             replicas: parts.replicas,
             hosting,
             refusal,
+            watch,
             router,
             control,
             catalogue,
@@ -241,6 +243,11 @@ impl Node {
     /// The control plane.
     pub fn control(&self) -> &ControlPlane {
         &self.control
+    }
+
+    /// What this node knows of the others.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     /// The way to partition leaders.

@@ -4,6 +4,7 @@
 //! are in `keys`; reading and layering them is in `load`; here are the types, the defaults and the
 //! rules between values.
 
+mod admin;
 mod auth;
 mod cluster;
 mod keys;
@@ -11,6 +12,7 @@ mod load;
 mod users;
 mod value;
 
+pub use admin::AdminConfig;
 pub(crate) use auth::check_secret;
 pub use auth::{AuthConfig, ConfiguredKey, SECRET_MIN_BYTES, Secret};
 pub use cluster::{ClusterConfig, Roles};
@@ -45,6 +47,8 @@ pub struct Config {
     pub cluster: ClusterConfig,
     /// Who may ask for anything.
     pub auth: AuthConfig,
+    /// Where an operator comes in.
+    pub admin: AdminConfig,
     /// Whether clients speak TLS.
     pub tls: TlsConfig,
     /// What a client may take of this node.
@@ -137,6 +141,7 @@ impl Default for Config {
             roles: Roles { storage: true },
             cluster: ClusterConfig::default(),
             auth: AuthConfig::default(),
+            admin: AdminConfig::default(),
             tls: TlsConfig::default(),
             limits: Limits::default(),
             raft: RaftConfig::default(),
@@ -243,6 +248,7 @@ impl Config {
         self.check_cluster()?;
         self.check_auth()?;
         self.check_tls()?;
+        self.check_admin()?;
         self.check_limits()?;
         self.check_raft()?;
         self.check_storage()

@@ -5,6 +5,7 @@
 //! itself, wired from the crates below, which a simulation may call without a process.
 
 mod access;
+mod admin;
 pub mod config;
 mod copy;
 mod descriptors;
@@ -19,6 +20,7 @@ mod telemetry;
 mod tls;
 
 pub use access::AccessError;
+pub use admin::TokenError;
 pub use config::{Config, Loaded};
 pub use serve::{ServeError, serve};
 pub use tls::{PairFiles, TlsError};

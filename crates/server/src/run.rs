@@ -1,10 +1,11 @@
 //! The node: storage, Raft groups, partitions, router and gateway, wired and stopped in order.
 //!
-//! Start: the client port (so that a taken port is found before anything is opened), the volume and
-//! its identity, the log with its recovery, the replicas, then the front. Stop: the front drains, the
-//! replicas write their last checkpoints, the log gets its closing mark.
+//! Start: the ports of clients and operators (so that a taken port is found before anything is
+//! opened), the volume and its identity, the log with its recovery, the replicas, then the front. Stop:
+//! the front drains, the replicas write their last checkpoints, the log gets its closing mark.
 
 use crate::access::{self, AccessError};
+use crate::admin::{Operators, TokenError};
 use crate::config::Config;
 use crate::copy::SledCopy;
 use crate::identity::{self, IdentityError};
@@ -39,6 +40,9 @@ pub enum RunError {
     /// An access key cannot be used.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// The operator's token cannot be used.
+    #[error(transparent)]
+    Token(#[from] TokenError),
     /// The certificate cannot be shown.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -55,6 +59,14 @@ pub enum RunError {
     Volume {
         /// Which.
         path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Operators cannot be listened for.
+    #[error("cannot listen for operators on {address}: {source}")]
+    ListenForOperators {
+        /// Where.
+        address: SocketAddr,
         /// Why.
         source: io::Error,
     },
@@ -101,22 +113,29 @@ pub async fn run(
     let front = listen_tcp(address)
         .await
         .map_err(|source| RunError::Listen { address, source })?;
+    let operators_tls = tls.as_ref().map(|tls| Arc::clone(&tls.admin_port));
+    let operators = Operators::open(&config, operators_tls).await?;
     let front = Front {
         port: front,
         access,
         tls,
     };
-    if config.roles.storage {
-        run_storage(config, front, clock, shutdown).await
+    let ended = if config.roles.storage {
+        run_storage(config, front, &operators, clock, shutdown).await
     } else {
-        run_router(config, front, clock, shutdown).await
-    }
+        run_router(config, front, &operators, clock, shutdown).await
+    };
+    operators.close().await;
+    ended?;
+    tracing::info!("stopped");
+    Ok(())
 }
 
 /// A node without a volume. It is another one at every start: nothing remembers it.
 async fn run_router(
     config: Config,
     front: Front,
+    operators: &Operators,
     clock: Arc<dyn Clock>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
@@ -145,15 +164,16 @@ async fn run_router(
         catalogue: Arc::new(MemoryCopy::default()),
     };
     let node = Node::start(node_settings(&config, id, cluster, false), parts).await?;
+    operators.introduce(&node);
     serve_clients(&config, front, &node, None, shutdown).await;
     node.stop().await;
-    tracing::info!("stopped");
     Ok(())
 }
 
 async fn run_storage(
     config: Config,
     front: Front,
+    operators: &Operators,
     clock: Arc<dyn Clock>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
@@ -197,6 +217,7 @@ async fn run_storage(
     };
     let node = Node::start(settings, parts).await?;
     founding.groups_founded().map_err(RunError::Membership)?;
+    operators.introduce(&node);
     let (refuse, refused) = oneshot::channel();
     let watched = Arc::clone(&node);
     let ended = async move {
@@ -214,7 +235,6 @@ async fn run_storage(
     if let Ok(refusal) = refused.await {
         return Err(RunError::Refused(refusal));
     }
-    tracing::info!("stopped");
     Ok(())
 }
 
@@ -297,13 +317,19 @@ struct Front {
 struct Tls {
     certificate: Certificate,
     port: Arc<ServerConfig>,
+    admin_port: Arc<ServerConfig>,
 }
 
 impl Tls {
     fn open(files: PairFiles) -> Result<Self, TlsError> {
         let certificate = Certificate::open(files)?;
         let port = Arc::new(certificate.client_port()?);
-        Ok(Self { certificate, port })
+        let admin_port = Arc::new(certificate.admin_port()?);
+        Ok(Self {
+            certificate,
+            port,
+            admin_port,
+        })
     }
 }
 

@@ -26,8 +26,9 @@ use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use zeroize::Zeroizing;
 
-/// What is spoken inside, as TLS names it.
+/// What is spoken inside, as TLS names it: by clients, and by operators.
 const HTTP_1_1: &[u8] = b"http/1.1";
+const HTTP_2: &[u8] = b"h2";
 
 /// The files of a certificate with its chain, and of its private key; both in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,12 +122,21 @@ impl Certificate {
 
     /// How a port speaks that shows this certificate: TLS 1.2 or 1.3, HTTP/1.1 inside.
     pub(crate) fn client_port(&self) -> Result<ServerConfig, TlsError> {
+        self.port(HTTP_1_1)
+    }
+
+    /// How an operator's port speaks that shows this certificate: HTTP/2 inside.
+    pub(crate) fn admin_port(&self) -> Result<ServerConfig, TlsError> {
+        self.port(HTTP_2)
+    }
+
+    fn port(&self, inside: &[u8]) -> Result<ServerConfig, TlsError> {
         let builder = ServerConfig::builder_with_provider(Arc::new(provider()));
         let builder = builder.with_protocol_versions(rustls::ALL_VERSIONS);
         let builder = builder.map_err(TlsError::Provider)?;
         let shown: Arc<dyn ResolvesServerCert> = Arc::clone(&self.shown) as _;
         let mut config = builder.with_no_client_auth().with_cert_resolver(shown);
-        config.alpn_protocols = vec![HTTP_1_1.to_vec()];
+        config.alpn_protocols = vec![inside.to_vec()];
         // Clients that come back are remembered by themselves, so that there is nothing to fill.
         config.ticketer = ring::Ticketer::new().map_err(TlsError::Provider)?;
         Ok(config)

@@ -228,7 +228,7 @@ fn a_disagreement_names_both_values_and_where_they_are_from() {
 
 #[test]
 fn what_cannot_work_is_refused() {
-    let cases: [(Texts, &str); 29] = [
+    let cases: [(Texts, &str); 33] = [
         (
             &[("cluster.cooldown_ms", "600001")],
             "must be at most 600000",
@@ -236,6 +236,28 @@ fn what_cannot_work_is_refused() {
         (
             &[("region", "eu.north")],
             "must be letters, digits, hyphens",
+        ),
+        (
+            &[("admin.listen", "127.0.0.1:9324")],
+            "must differ from listen",
+        ),
+        (
+            &[
+                ("admin.listen", "127.0.0.1:9325"),
+                ("cluster.peer_listen", "127.0.0.1:9325"),
+            ],
+            "must differ from cluster.peer_listen",
+        ),
+        (
+            &[("admin.listen", "0.0.0.0:9326")],
+            "must be a loopback address without admin.token_file",
+        ),
+        (
+            &[
+                ("admin.listen", "0.0.0.0:9326"),
+                ("admin.token_file", "/etc/hikyaku/token"),
+            ],
+            "must be a loopback address without tls.cert_file",
         ),
         (&[("cluster.partitions", "0")], "must be at least 1"),
         (&[("cluster.partitions", "257")], "must be at most 256"),

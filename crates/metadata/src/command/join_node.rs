@@ -38,13 +38,13 @@ pub enum JoinNodeError {
     #[error("the cluster is not founded")]
     NotFounded,
     /// The node was decommissioned; its volume must not come back.
-    #[error("node {0} was decommissioned")]
+    #[error("node {0:016x} was decommissioned")]
     Decommissioned(u64),
     /// The node's id is pinned to the name of another certificate.
-    #[error("node {0} came with another certificate name than before")]
+    #[error("node {0:016x} came with another certificate name than before")]
     OtherCertificate(u64),
     /// A node that hosts replicas cannot stop hosting any.
-    #[error("node {node} has {replicas} replicas and wants to host none")]
+    #[error("node {node:016x} has {replicas} replicas and wants to host none")]
     HasReplicas {
         /// The node.
         node: u64,

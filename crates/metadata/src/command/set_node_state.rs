@@ -23,10 +23,10 @@ pub struct SetNodeState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SetNodeStateError {
     /// The cluster has no such node, or is not founded.
-    #[error("there is no node {0}")]
+    #[error("there is no node {0:016x}")]
     NoSuchNode(u64),
     /// Nothing brings a decommissioned node back.
-    #[error("node {0} was decommissioned")]
+    #[error("node {0:016x} was decommissioned")]
     Decommissioned(u64),
     /// A group's replicas would find too few nodes.
     #[error("without this node {places} storage nodes are left for {group}, which needs {needed}")]

@@ -121,6 +121,16 @@ pub const KEYS: &[Key] = &[
         "true: only signatures for this region are good"
     ),
     key!(
+        "admin.listen",
+        admin.listen,
+        "Where operators connect, ADDRESS:PORT; empty: nowhere; beyond loopback it needs a token and TLS"
+    ),
+    key!(
+        "admin.token_file",
+        admin.token_file,
+        "The file of what operators have to present; empty: nothing, on loopback alone"
+    ),
+    key!(
         "tls.cert_file",
         tls.cert_file,
         "The certificate of the client port and its chain, in PEM; empty: no TLS"
@@ -313,8 +323,10 @@ impl Key {
             let whole = strsim::jaro_winkler(name, key.name);
             whole.max(strsim::jaro_winkler(name, last(key.name)))
         };
+        // Of several that are as similar, the first in the table.
         let best = KEYS
             .iter()
+            .rev()
             .max_by(|one, other| similarity(one).total_cmp(&similarity(other)))?;
         (similarity(best) > RESEMBLES).then_some(best)
     }
