@@ -52,6 +52,7 @@ const PARTITIONS: &str = "6";
 #[derive(Debug)]
 pub struct Server {
     folder: TempDir,
+    data_dir: PathBuf,
     arguments: Vec<String>,
     running: Option<Running>,
     starts: u32,
@@ -211,8 +212,10 @@ impl Server {
     }
 
     fn new(arguments: Vec<String>) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
         Ok(Self {
-            folder: tempfile::tempdir()?,
+            data_dir: folder.path().join("data"),
+            folder,
             arguments,
             running: None,
             starts: 0,
@@ -245,7 +248,12 @@ impl Server {
 
     /// The data directory. Touch it only while the server is down.
     pub fn data_dir(&self) -> PathBuf {
-        self.folder.path().join("data")
+        self.data_dir.clone()
+    }
+
+    /// Has its data elsewhere, from its first start on.
+    pub fn place(&mut self, data_dir: PathBuf) {
+        self.data_dir = data_dir;
     }
 
     /// Ends it as a power switch would end a program: `kill -9`.

@@ -14,7 +14,7 @@ use hikyaku_cluster_tests::process::Server;
 use tokio::time::{Instant, sleep};
 
 mod callers;
-mod witnesses;
+pub mod witnesses;
 
 use callers::Callers;
 use witnesses::Witnesses;

@@ -7,5 +7,6 @@ mod chaos;
 mod cluster;
 mod kill;
 mod operator;
+mod power;
 mod sdk;
 mod sled;

@@ -19,7 +19,7 @@ use super::DEADLINE;
 const VISIBILITY_TIMEOUT: &str = "15";
 
 /// More than are sent in any run: they send until they are told to stop.
-const MESSAGES: usize = 100_000;
+const MESSAGES: usize = 1_000_000;
 
 /// Slow enough that the callers' queue is the busiest one.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -57,7 +57,7 @@ pub struct AtWork {
 }
 
 impl AtWork {
-    fn start(door: SocketAddr, queues: &[(Target, usize)], name: &str) -> Self {
+    fn start(door: SocketAddr, queues: &[(Target, usize)], name: &str, pause: Duration) -> Self {
         let progress = Arc::<Progress>::default();
         let mut tasks = JoinSet::new();
         for (target, message_groups) in queues {
@@ -67,7 +67,7 @@ impl AtWork {
                 messages: MESSAGES,
                 body_bytes: 100,
                 message_groups: *message_groups,
-                pause: PAUSE,
+                pause,
             }));
             tasks.spawn(client().consume(Consumption {
                 deleted: 90,
@@ -110,7 +110,7 @@ impl Witnesses {
                 0,
             ),
         ];
-        let at_work = AtWork::start(door, &queues, "w");
+        let at_work = AtWork::start(door, &queues, "w", PAUSE);
         Ok(Self {
             door,
             queues,
@@ -120,13 +120,37 @@ impl Witnesses {
 
     /// More of them, at another door.
     pub fn also_at(&self, door: SocketAddr) -> AtWork {
-        AtWork::start(door, &self.queues, "stranded")
+        AtWork::start(door, &self.queues, "stranded", PAUSE)
+    }
+
+    /// More of them, as busy as they can be.
+    pub fn busy(&self, name: &str) -> AtWork {
+        AtWork::start(self.door, &self.queues, name, Duration::ZERO)
+    }
+
+    /// Now, on their clock, microseconds.
+    pub fn now_us(&self) -> u64 {
+        self.queues[0].0.recorder.now_us()
+    }
+
+    /// Calls that were under way at a time.
+    pub fn under_way(&self, at_us: u64) -> usize {
+        let history = self.queues[0].0.recorder.history();
+        let operations = history.operations.iter();
+        let under_way = operations.filter(|it| it.invoked_us <= at_us && at_us <= it.returned_us);
+        under_way.count()
     }
 
     /// Calls that did not end well.
     pub fn uncertain(&self) -> usize {
         let (target, _) = &self.queues[0];
         target.recorder.history().uncertain()
+    }
+
+    /// How much they have seen.
+    pub fn summary(&self) -> String {
+        let (target, _) = &self.queues[0];
+        target.recorder.history().summary()
     }
 
     /// Lets them finish and drain their queues, and has the judge read what they wrote.
