@@ -252,6 +252,8 @@ impl StandIn {
             in_flight_limit: 120_000,
             spread: vec![PARTITION],
             draining: Vec::new(),
+            guests: Vec::new(),
+            redrive: None,
         }
     }
 }

@@ -132,6 +132,22 @@ impl Catalogue {
         self.read().queues.get(&queue).cloned()
     }
 
+    /// The queues whose redrive policy names this one, by name, after `after`, at most `limit`. Looks at
+    /// every queue of the tenant: for an operation of operators.
+    pub fn dead_letter_sources(
+        &self,
+        target: &QueueRecord,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Vec<Arc<QueueRecord>> {
+        let names_it = |source: &Arc<QueueRecord>| {
+            let policy = source.settings.redrive_target.as_ref();
+            policy.is_some_and(|policy| policy.queue == target.name)
+        };
+        let all = self.list(target.tenant, "", after, usize::MAX);
+        all.into_iter().filter(names_it).take(limit).collect()
+    }
+
     /// A tenant's queues whose name starts with `prefix`, by name, after `after`, at most `limit`.
     pub fn list(
         &self,

@@ -68,6 +68,8 @@ pub struct Received {
     pub first_received_at_ms: u64,
     /// `SequenceNumber`, on FIFO queues.
     pub sequence: Option<u64>,
+    /// The name of the queue whose dead letter it is.
+    pub dead_letter_source: Option<String>,
 }
 
 /// Why a receive failed.

@@ -1,7 +1,7 @@
 //! Attributes of queues in two forms: the protocol's, in seconds and with texts parsed, and the
 //! metadata's, in milliseconds and with texts as stored.
 
-use hikyaku_metadata::{self as metadata, AttributeError, Attributes, QueueRecord};
+use hikyaku_metadata::{self as metadata, AttributeError, Attributes, QueueRecord, RedriveTarget};
 use hikyaku_queue as queue;
 use hikyaku_sqs::error::SqsError;
 use hikyaku_sqs::message::QueueFacts;
@@ -47,6 +47,13 @@ pub(crate) fn to_metadata(changes: &AttributeChanges) -> Attributes {
         kms_master_key_id: text(kms_master_key_id.as_ref(), String::as_str),
         kms_data_key_reuse_seconds: *kms_data_key_reuse_period_seconds,
         sqs_managed_sse: *sqs_managed_sse_enabled,
+        redrive_target: redrive_policy.as_ref().map(|change| match change {
+            Change::Set(policy) => Some(RedriveTarget {
+                queue: policy.target().name.as_str().to_owned(),
+                max_receive_count: policy.max_receive_count(),
+            }),
+            Change::Remove => None,
+        }),
         spread_width: spread.as_ref().map(|change| match change {
             Change::Set(width) => *width,
             Change::Remove => 0,

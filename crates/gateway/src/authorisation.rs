@@ -58,6 +58,7 @@ impl<'r> Subject<'r> {
             Request::DeleteQueue(request) => Self::Queue(&request.queue),
             Request::GetQueueAttributes(request) => Self::Queue(&request.queue),
             Request::GetQueueUrl(request) => Self::Queue(&request.queue),
+            Request::ListDeadLetterSourceQueues(request) => Self::Queue(&request.queue),
             Request::ListQueueTags(request) => Self::Queue(&request.queue),
             Request::ListQueues(_) => Self::All,
             Request::PurgeQueue(request) => Self::Queue(&request.queue),

@@ -5,7 +5,7 @@
 //! the queue's current state, for only the machine sees it without a race.
 
 use crate::codec::{DecodeError, Reader, Writer, unknown};
-use crate::record::{FifoThroughputLimit, Settings};
+use crate::record::{FifoThroughputLimit, RedriveTarget, Settings};
 use hikyaku_queue::{DeduplicationScope, Descriptor};
 use std::fmt;
 
@@ -42,6 +42,8 @@ pub struct Attributes {
     pub sqs_managed_sse: Option<bool>,
     /// See [`Settings::spread_width`]; standard only.
     pub spread_width: Option<u32>,
+    /// See [`Settings::redrive_target`]; goes with the redrive policy, and is not compared.
+    pub redrive_target: Option<Option<RedriveTarget>>,
 }
 
 /// An attribute by SQS's name; the numbers are persisted.
@@ -68,6 +70,7 @@ pub enum AttributeName {
     SqsManagedSseEnabled = 14,
     FifoQueue = 15,
     Spread = 16,
+    RedriveTarget = 17,
 }
 
 /// Why attributes do not go with the queue, or with each other.
@@ -89,7 +92,7 @@ pub enum AttributeError {
 
 impl AttributeName {
     /// Every attribute, in the order of its number.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::VisibilityTimeout,
         Self::DelaySeconds,
         Self::MessageRetentionPeriod,
@@ -106,6 +109,7 @@ impl AttributeName {
         Self::SqsManagedSseEnabled,
         Self::FifoQueue,
         Self::Spread,
+        Self::RedriveTarget,
     ];
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -120,6 +124,8 @@ impl fmt::Display for AttributeName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spread => formatter.write_str("Hikyaku.Spread"),
+            // A part of that attribute.
+            Self::RedriveTarget => formatter.write_str("RedrivePolicy"),
             sqs => fmt::Debug::fmt(sqs, formatter),
         }
     }
@@ -198,6 +204,7 @@ impl Attributes {
             &self.kms_data_key_reuse_seconds,
         );
         set(&mut settings.spread_width, &self.spread_width);
+        set(&mut settings.redrive_target, &self.redrive_target);
         self.apply_encryption(settings);
     }
 
@@ -374,6 +381,9 @@ impl Attributes {
             w.flag(*v)
         });
         given.put(Name::Spread, &self.spread_width, |w, v| w.u32(*v));
+        given.put(Name::RedriveTarget, &self.redrive_target, |w, v| {
+            RedriveTarget::write(v.as_ref(), w);
+        });
         writer.u8(given.count);
         writer.raw(&given.values.finish());
     }
@@ -413,6 +423,9 @@ impl Attributes {
                     given.sqs_managed_sse = Some(reader.flag()?);
                 }
                 AttributeName::Spread => given.spread_width = Some(reader.u32()?),
+                AttributeName::RedriveTarget => {
+                    given.redrive_target = Some(RedriveTarget::read(reader)?);
+                }
                 name @ AttributeName::FifoQueue => {
                     return Err(unknown("attribute that can be set", name as u8));
                 }

@@ -10,7 +10,7 @@ use crate::record::QueueRecord;
 use crate::replicas::{GroupKey, Replicas};
 use crate::requests::Requests;
 
-const CHECKPOINT_VERSION: u8 = 3;
+const CHECKPOINT_VERSION: u8 = 4;
 
 /// Checkpoints up to this version name no replicas: every group is on every node.
 const WITHOUT_REPLICAS: u8 = 2;
@@ -107,6 +107,7 @@ impl Metadata {
         if !record.descriptor.draining.is_empty() {
             self.draining.insert(queue);
         }
+        self.file_source(&record);
         if self.queues.insert(queue, record).is_some() {
             return Err(DecodeError::Repeated("queue id"));
         }

@@ -30,6 +30,7 @@ mod node;
 mod placement;
 mod planner;
 mod record;
+mod redrive;
 mod replicas;
 mod reply;
 mod requests;
@@ -70,7 +71,7 @@ pub use placement::{
     message_group_slot, spread,
 };
 pub use planner::{Observed, PlacementLimits, Step, plan};
-pub use record::{FifoThroughputLimit, IN_FLIGHT_LIMIT, QueueRecord, Settings};
+pub use record::{FifoThroughputLimit, IN_FLIGHT_LIMIT, QueueRecord, RedriveTarget, Settings};
 pub use replicas::{
     DEFAULT_REPLICATION, GroupKey, MAX_REPLICATION, Member, MoveStepError, ReplicaId, Replicas,
     Role,

@@ -37,6 +37,9 @@ pub struct Metadata {
     pub(crate) queues: BTreeMap<QueueId, QueueRecord>,
     /// Live queues by owner and name.
     pub(crate) names: BTreeMap<TenantId, BTreeMap<String, QueueId>>,
+    /// Live queues with a redrive policy, by owner and the name of their dead-letter queue, which need
+    /// not exist.
+    pub(crate) sources: BTreeMap<(TenantId, String), BTreeSet<QueueId>>,
     /// Live queues by the revision of their record.
     pub(crate) revisions: BTreeMap<u64, QueueId>,
     /// Removals by revision, as long as they are remembered.
@@ -101,6 +104,7 @@ impl Metadata {
             settings: ClusterSettings::default(),
             queues: BTreeMap::new(),
             names: BTreeMap::new(),
+            sources: BTreeMap::new(),
             revisions: BTreeMap::new(),
             removals: BTreeMap::new(),
             forgotten_revision: 0,
@@ -326,6 +330,10 @@ impl Metadata {
 
     pub(crate) fn add(&mut self, mut record: QueueRecord) {
         let queue = record.descriptor.id;
+        let (tenant, name) = (record.tenant, record.name.clone());
+        self.resolve(&mut record);
+        self.embrace(&mut record);
+        self.file_source(&record);
         record.revision = self.next_revision();
         self.revisions.insert(record.revision, queue);
         self.freed_names
@@ -336,6 +344,8 @@ impl Metadata {
             .insert(record.name.clone(), queue);
         let replaced = self.queues.insert(queue, record);
         assert!(replaced.is_none(), "a queue id is given once");
+        self.resolve_sources(tenant, name);
+        self.spread_target(queue);
     }
 
     /// Replaces a live record by a changed one and answers the version of its descriptor. Nothing
@@ -347,6 +357,10 @@ impl Metadata {
             .get(&queue)
             .expect("only a live queue is changed");
         let held_version = held.descriptor.version;
+        let held_source = held.settings.redrive_target.clone();
+        self.resolve(&mut record);
+        self.embrace(&mut record);
+        let held = &self.queues[&queue];
         if record == *held {
             return held_version;
         }
@@ -362,7 +376,12 @@ impl Metadata {
         self.revisions.remove(&record.revision);
         record.revision = self.next_revision();
         self.revisions.insert(record.revision, queue);
+        if record.settings.redrive_target != held_source {
+            self.unfile_source(queue, record.tenant, held_source);
+            self.file_source(&record);
+        }
         self.queues.insert(queue, record);
+        self.spread_target(queue);
         version
     }
 
@@ -379,6 +398,9 @@ impl Metadata {
         if names.is_empty() {
             self.names.remove(&record.tenant);
         }
+        let target = record.settings.redrive_target.clone();
+        self.unfile_source(queue, record.tenant, target);
+        self.resolve_sources(record.tenant, record.name.clone());
 
         let QueueRecord {
             tenant,

@@ -30,13 +30,26 @@ pub const MESSAGE_GROUP_SLOTS: u16 = 1_024;
 /// # Panics
 /// When there is no partition; a founded cluster has at least one.
 pub fn spread(queue: QueueId, partitions: u32, width: u32) -> Vec<PartitionId> {
+    spread_from(None, queue, partitions, width)
+}
+
+/// The same with a given home: the others are the best of those that remain.
+pub(crate) fn spread_from(
+    home: Option<PartitionId>,
+    queue: QueueId,
+    partitions: u32,
+    width: u32,
+) -> Vec<PartitionId> {
     assert!(
         partitions > 0,
         "a founded cluster has at least one partition"
     );
     let key = mix(queue.0.wrapping_add(1));
     let mut ranked: Vec<u32> = (0..partitions).collect();
-    ranked.sort_unstable_by_key(|&partition| std::cmp::Reverse(score(key, partition)));
+    ranked.sort_unstable_by_key(|&partition| {
+        let is_home = home == Some(PartitionId(partition));
+        std::cmp::Reverse((is_home, score(key, partition)))
+    });
     ranked.truncate(width.max(1) as usize);
     ranked.into_iter().map(PartitionId).collect()
 }
@@ -63,10 +76,11 @@ pub(crate) fn first_width(kind: QueueKind, asked: u32) -> u32 {
     }
 }
 
-/// Gives a queue the spread of this width. What leaves the spread drains, and what comes back does
+/// Gives a queue the spread of this width, from its home. What leaves the spread drains, and what comes back does
 /// not any more.
 pub(crate) fn respread(descriptor: &mut Descriptor, partitions: u32, width: u32) {
-    let spread = spread(descriptor.id, partitions, width);
+    let home = descriptor.spread.first().copied();
+    let spread = spread_from(home, descriptor.id, partitions, width);
     let left = descriptor.visited().filter(|it| !spread.contains(it));
     descriptor.draining = left.collect();
     descriptor.spread = spread;

@@ -72,6 +72,18 @@ pub struct Settings {
     pub sqs_managed_sse: bool,
     /// How many partitions the owner of a standard queue wishes; zero leaves it to the cluster.
     pub spread_width: u32,
+    /// What the redrive policy says. The descriptor has it too, while a queue of that name and of the
+    /// same kind exists.
+    pub redrive_target: Option<RedriveTarget>,
+}
+
+/// Where a redrive policy sends messages, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedriveTarget {
+    /// The name of the dead-letter queue, of the same owner.
+    pub queue: String,
+    /// How often a message is received before it moves.
+    pub max_receive_count: u32,
 }
 
 impl Default for Settings {
@@ -90,6 +102,7 @@ impl Default for Settings {
             kms_data_key_reuse_seconds: 300,
             sqs_managed_sse: true,
             spread_width: 0,
+            redrive_target: None,
         }
     }
 }
@@ -97,8 +110,13 @@ impl Default for Settings {
 /// Version 1 of records, and of checkpoints full of them, had no spread width.
 pub(crate) const WITHOUT_SPREAD_WIDTH: u8 = 1;
 
+/// Records up to version 2, and checkpoints up to version 3, had the redrive policy as a text only.
+/// Such a policy takes effect when it is set again.
+pub(crate) const WITHOUT_REDRIVE_TARGET: u8 = 3;
+
 impl QueueRecord {
-    const VERSION: u8 = 2;
+    /// There was no version 3: versions are counted with those of checkpoints.
+    const VERSION: u8 = 4;
 
     /// Whether it is a FIFO queue.
     pub fn is_fifo(&self) -> bool {
@@ -161,6 +179,7 @@ impl Settings {
         writer.u32(self.kms_data_key_reuse_seconds);
         writer.flag(self.sqs_managed_sse);
         writer.u32(self.spread_width);
+        RedriveTarget::write(self.redrive_target.as_ref(), writer);
     }
 
     fn read(reader: &mut Reader<'_>, version: u8) -> Result<Self, DecodeError> {
@@ -180,6 +199,30 @@ impl Settings {
                 WITHOUT_SPREAD_WIDTH => 0,
                 _ => reader.u32()?,
             },
+            redrive_target: match version {
+                ..=WITHOUT_REDRIVE_TARGET => None,
+                _ => RedriveTarget::read(reader)?,
+            },
+        })
+    }
+}
+
+impl RedriveTarget {
+    pub(crate) fn write(target: Option<&Self>, writer: &mut Writer) {
+        writer.flag(target.is_some());
+        if let Some(target) = target {
+            writer.text(&target.queue);
+            writer.u32(target.max_receive_count);
+        }
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Option<Self>, DecodeError> {
+        Ok(match reader.flag()? {
+            true => Some(Self {
+                queue: reader.text()?,
+                max_receive_count: reader.u32()?,
+            }),
+            false => None,
         })
     }
 }

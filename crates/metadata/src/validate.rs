@@ -139,6 +139,28 @@ impl Metadata {
             self.draining.contains(&queue) != record.descriptor.draining.is_empty(),
             "queues with draining partitions are found",
         )?;
+        let mut resolved = record.clone();
+        self.resolve(&mut resolved);
+        holds(
+            resolved == *record,
+            "a queue's dead letters go where its policy says",
+        )?;
+        let target = record.descriptor.redrive.as_ref();
+        if let Some(target) = target.and_then(|redrive| self.queues.get(&redrive.target)) {
+            let target = &target.descriptor;
+            let mut partitions = record.descriptor.visited();
+            holds(
+                partitions.all(|it| target.takes_dead_letters(it)),
+                "a dead-letter queue is where its sources are",
+            )?;
+        }
+        if let Some(target) = &settings.redrive_target {
+            let sources = self.sources.get(&(record.tenant, target.queue.clone()));
+            holds(
+                sources.is_some_and(|sources| sources.contains(&queue)),
+                "the sources of a dead-letter queue are found",
+            )?;
+        }
         self.check_descriptor(&record.descriptor)
     }
 
@@ -179,7 +201,7 @@ impl Metadata {
             )?;
             holds(
                 visited.insert(partition),
-                "a partition is in the spread or draining, once",
+                "a partition is in the spread, draining or a guest, once",
             )?;
         }
         holds(
@@ -198,6 +220,13 @@ impl Metadata {
         holds(
             self.revisions.len() == self.queues.len(),
             "revisions are of live queues",
+        )?;
+        let policies = self.queues.values();
+        let policies = policies.filter(|it| it.settings.redrive_target.is_some());
+        let filed: usize = self.sources.values().map(BTreeSet::len).sum();
+        holds(
+            filed == policies.count() && self.sources.values().all(|it| !it.is_empty()),
+            "sources have a redrive policy",
         )?;
         let last = self.revisions.last_key_value();
         holds(

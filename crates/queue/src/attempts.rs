@@ -46,14 +46,20 @@ impl Attempts {
         self.by_id.get(id).map(|attempt| attempt.receive)
     }
 
+    /// Remembers what an attempt handed out, but for the origins: the slice knows them.
     pub fn remember(
         &mut self,
         id: &str,
         made_at: u64,
         receive: RequestId,
-        deliveries: Vec<Delivery>,
+        deliveries: &[Delivery],
     ) {
         self.forget(id);
+        let without_origin = |delivery: &Delivery| Delivery {
+            origin: None,
+            ..delivery.clone()
+        };
+        let deliveries: Vec<Delivery> = deliveries.iter().map(without_origin).collect();
         let id: Arc<str> = id.into();
         self.deliveries += deliveries.len();
         self.by_time.insert((made_at, Arc::clone(&id)));
@@ -141,7 +147,7 @@ impl Attempts {
             let made_at = reader.number("made at")?;
             let receive = reader.request_id()?;
             let deliveries = reader.list("deliveries", Delivery::read)?;
-            attempts.remember(id, made_at, receive, deliveries);
+            attempts.remember(id, made_at, receive, &deliveries);
         }
         Ok(attempts)
     }

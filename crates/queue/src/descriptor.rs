@@ -13,6 +13,9 @@ const VERSION: u8 = 1;
 /// With the draining partitions at the end.
 const DRAINING_VERSION: u8 = 2;
 
+/// With guests and redrive behind them.
+const REDRIVE_VERSION: u8 = 3;
+
 /// One version of the machine's configuration of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
@@ -39,6 +42,23 @@ pub struct Descriptor {
     /// Partitions that left the spread and may still hold messages: they take no sends, and receives
     /// visit them until they are empty.
     pub draining: Vec<PartitionId>,
+    /// Partitions where sources of this dead-letter queue are: they take dead letters and no sends, and
+    /// receives visit them. What came to one of them is ordered there; a message group that dead letters
+    /// come to from several queues is as many as they have partitions.
+    pub guests: Vec<PartitionId>,
+    /// Where messages go that were received too often; `None` also while that queue does not exist.
+    pub redrive: Option<Redrive>,
+}
+
+/// The part of a redrive policy that the machine obeys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redrive {
+    /// The dead-letter queue, of the same kind.
+    pub target: QueueId,
+    /// How often a message is handed out before the next receive moves it.
+    pub max_receive_count: u32,
+    /// The name of the queue that has the policy; its dead letters carry it, and outlive it.
+    pub source: String,
 }
 
 /// Whether a queue exists.
@@ -72,32 +92,81 @@ pub enum DeduplicationScope {
 }
 
 impl Descriptor {
-    /// Every partition that may hold messages of the queue: the spread, then the draining ones.
-    pub fn visited(&self) -> impl Iterator<Item = PartitionId> {
-        self.spread.iter().chain(&self.draining).copied()
+    /// The descriptor of a queue of which nothing is known any more but that it is gone.
+    pub fn of_a_gone_queue(id: QueueId) -> Self {
+        Self {
+            id,
+            version: 1,
+            state: QueueState::Deleted,
+            kind: QueueKind::Standard,
+            visibility_timeout_ms: 0,
+            delay_ms: 0,
+            retention_ms: 0,
+            purge_epoch: 0,
+            in_flight_limit: 0,
+            spread: Vec::new(),
+            draining: Vec::new(),
+            guests: Vec::new(),
+            redrive: None,
+        }
     }
 
-    /// The persisted and shipped form: version 1, or 2 while partitions are draining.
+    /// Every partition that may hold messages of the queue: the spread, then the draining ones, then
+    /// those of its sources.
+    pub fn visited(&self) -> impl Iterator<Item = PartitionId> {
+        let sent = self.spread.iter().chain(&self.draining);
+        sent.chain(&self.guests).copied()
+    }
+
+    /// Whether messages of other queues may move to the queue in this partition.
+    pub fn takes_dead_letters(&self, partition: PartitionId) -> bool {
+        self.spread.contains(&partition) || self.guests.contains(&partition)
+    }
+
+    /// The persisted and shipped form: the lowest version that has room for what is there.
     pub fn encode(&self) -> Vec<u8> {
-        if self.draining.is_empty() {
-            let mut writer = Writer::versioned(VERSION);
-            self.write(&mut writer);
-            return writer.finish();
-        }
-        let mut writer = Writer::versioned(DRAINING_VERSION);
+        let version = if self.redrive.is_some() || !self.guests.is_empty() {
+            REDRIVE_VERSION
+        } else if self.draining.is_empty() {
+            VERSION
+        } else {
+            DRAINING_VERSION
+        };
+        let mut writer = Writer::versioned(version);
         self.write(&mut writer);
-        write_partitions(&mut writer, &self.draining);
+        if version >= DRAINING_VERSION {
+            write_partitions(&mut writer, &self.draining);
+        }
+        if version >= REDRIVE_VERSION {
+            write_partitions(&mut writer, &self.guests);
+            writer.flag(self.redrive.is_some());
+        }
+        if let Some(redrive) = &self.redrive {
+            writer.queue(redrive.target);
+            writer.number(u64::from(redrive.max_receive_count));
+            writer.text(&redrive.source);
+        }
         writer.finish()
     }
 
     /// Reads what [`Descriptor::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let draining = bytes.first() == Some(&DRAINING_VERSION);
-        let version = if draining { DRAINING_VERSION } else { VERSION };
-        let mut reader = Reader::versioned(bytes, version)?;
+        let version = bytes.first().copied().unwrap_or(VERSION);
+        let known = version.clamp(VERSION, REDRIVE_VERSION);
+        let mut reader = Reader::versioned(bytes, known)?;
         let mut descriptor = Self::read(&mut reader)?;
-        if draining {
+        if version >= DRAINING_VERSION {
             descriptor.draining = reader.list("draining", Reader::partition)?;
+        }
+        if version >= REDRIVE_VERSION {
+            descriptor.guests = reader.list("guests", Reader::partition)?;
+            if reader.flag("redrive")? {
+                descriptor.redrive = Some(Redrive {
+                    target: reader.queue()?,
+                    max_receive_count: reader.small("maximum of receives")?,
+                    source: reader.text("source")?.to_owned(),
+                });
+            }
         }
         reader.finish()?;
         Ok(descriptor)
@@ -153,6 +222,8 @@ impl Descriptor {
             in_flight_limit: reader.small("in-flight limit")?,
             spread: reader.list("spread", Reader::partition)?,
             draining: Vec::new(),
+            guests: Vec::new(),
+            redrive: None,
         })
     }
 }

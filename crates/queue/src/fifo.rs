@@ -24,6 +24,8 @@ use crate::dense::DenseMap;
 use crate::descriptor::DeduplicationScope;
 use crate::held::{HELD_BYTES, Held, HeldMessages};
 use crate::ids::PackedName;
+use crate::moved::{Moved, MovedMessages};
+use crate::parting::{Leaving, Parting};
 use crate::runs::{RUN_BYTES, Run};
 use group::{GROUP_BYTES, Group};
 
@@ -36,6 +38,14 @@ struct Delayed {
     messages: u32,
 }
 
+/// What one message group gives to a receive.
+struct Pick {
+    slot: u32,
+    leaving: Vec<PackedName>,
+    again: Vec<PackedName>,
+    fresh: usize,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Fifo {
@@ -44,6 +54,7 @@ pub(crate) struct Fifo {
     pub attempts: Attempts,
     delay_ms: u64,
     held: HeldMessages,
+    moved: MovedMessages,
     /// Message groups by slot; a slot is reused and means nothing outside this value.
     groups: Vec<Option<Group>>,
     free_slots: Vec<u32>,
@@ -66,6 +77,7 @@ impl Fifo {
             deduplication: Deduplication::default(),
             attempts: Attempts::default(),
             held: HeldMessages::default(),
+            moved: MovedMessages::default(),
             groups: Vec::new(),
             free_slots: Vec::new(),
             by_key: BTreeMap::new(),
@@ -94,68 +106,112 @@ impl Fifo {
         self.refile(slot, now, false);
     }
 
+    /// Takes in a message that left another queue, as if it had been sent at `now`.
+    pub fn arrive(
+        &mut self,
+        name: PackedName,
+        now: u64,
+        message_group: &str,
+        moved: Moved,
+        source: &Arc<str>,
+    ) {
+        self.moved.insert(name, moved, source);
+        self.send(name, now, message_group);
+    }
+
     /// Hands out up to `max` messages until `visible_at`: from one message group as many as it
-    /// gives, then from the next.
-    pub fn receive(&mut self, max: usize, now: u64, visible_at: u64) -> Vec<(PackedName, Held)> {
+    /// gives, then from the next. Those that were received too often leave.
+    pub fn receive(
+        &mut self,
+        max: usize,
+        now: u64,
+        visible_at: u64,
+        parting: &mut Parting,
+    ) -> Vec<(PackedName, Held)> {
         let mut left = max;
         let mut picks = Vec::new();
+        let mut leaving = 0;
         for (_, slot) in self.turns.iter() {
-            if left == 0 {
+            if left == 0 || !parting.has_room(leaving) {
                 break;
             }
-            let (again, fresh) = self.deliverable(slot, left, now);
-            left -= again + fresh;
-            picks.push((slot, again, fresh));
+            let pick = self.pick(slot, left, now, parting, leaving);
+            left -= pick.again.len() + pick.fresh;
+            leaving += pick.leaving.len();
+            picks.push(pick);
         }
         // Only now: with a timeout of zero a group would be visited twice.
         let mut taken = Vec::new();
-        for (slot, again, fresh) in picks {
-            self.take_again(slot, again, now, visible_at, &mut taken);
-            self.take_fresh(slot, fresh, now, visible_at, &mut taken);
-            self.refile(slot, now, true);
+        for pick in picks {
+            for name in pick.leaving {
+                parting.leaving.push(self.let_go(pick.slot, name));
+            }
+            self.take_again(&pick.again, now, visible_at, &mut taken);
+            self.take_fresh(pick.slot, pick.fresh, now, visible_at, &mut taken);
+            self.refile(pick.slot, now, true);
         }
         taken
     }
 
-    /// How many messages a group gives: received before and visible again, and untouched.
-    fn deliverable(&self, slot: u32, max: usize, now: u64) -> (usize, usize) {
+    /// What a group gives: messages received before and visible again, and then untouched ones.
+    /// Those that leave stop nothing that stands behind them.
+    fn pick(&self, slot: u32, max: usize, now: u64, parting: &Parting, picked: usize) -> Pick {
         let group = self.group(slot);
-        let visible = |name: &PackedName| {
-            self.held
-                .get(*name)
-                .is_some_and(|held| held.visible_at <= now)
+        let mut pick = Pick {
+            slot,
+            leaving: Vec::new(),
+            again: Vec::new(),
+            fresh: 0,
         };
-        let again = group
-            .received
-            .iter()
-            .take(max)
-            .take_while(|name| visible(name))
-            .count();
-        if again < group.received.len() {
-            return (again, 0);
+        for name in &group.received {
+            let held = self.held.get(*name).expect("a received message is held");
+            let leaves = parting.takes(self.receives_here(*name, held));
+            let room = parting.has_room(picked + pick.leaving.len());
+            if held.visible_at > now || pick.again.len() == max || (leaves && !room) {
+                return pick;
+            }
+            match leaves {
+                true => pick.leaving.push(*name),
+                false => pick.again.push(*name),
+            }
         }
         let due = |sent_at: u64| sent_at.saturating_add(self.delay_ms) <= now;
-        let untouched = group.waiting.names().take(max - again);
-        (
-            again,
-            untouched.take_while(|(_, sent_at)| due(*sent_at)).count(),
-        )
+        let untouched = group.waiting.names().take(max - pick.again.len());
+        pick.fresh = untouched.take_while(|(_, sent_at)| due(*sent_at)).count();
+        pick
+    }
+
+    fn receives_here(&self, name: PackedName, held: Held) -> u32 {
+        let before = self.moved.get(name).map_or(0, |moved| moved.receive_count);
+        held.receive_count.saturating_sub(before)
+    }
+
+    /// Takes out a message that was received; its group is to be filed anew.
+    fn let_go(&mut self, slot: u32, name: PackedName) -> Leaving {
+        let held = self.held.remove(name).expect("a received message is held");
+        let moved = self.moved.remove(name);
+        let group = self.group_mut(slot);
+        group.received.retain(|other| *other != name);
+        Leaving {
+            name,
+            held,
+            message_group: Some(Arc::clone(&group.key)),
+            moved,
+        }
     }
 
     fn take_again(
         &mut self,
-        slot: u32,
-        count: usize,
+        names: &[PackedName],
         now: u64,
         visible_at: u64,
         taken: &mut Vec<(PackedName, Held)>,
     ) {
-        for position in 0..count {
-            let name = self.group(slot).received[position];
-            let before = self.held.remove(name).expect("a received message is held");
+        for name in names {
+            let before = self.held.remove(*name).expect("a received message is held");
             let held = before.received(now, visible_at);
-            self.held.insert(name, held);
-            taken.push((name, held));
+            self.held.insert(*name, held);
+            taken.push((*name, held));
         }
     }
 
@@ -170,12 +226,22 @@ impl Fifo {
         for _ in 0..count {
             let popped = self.change_waiting(slot, |group| group.waiting.pop());
             let (name, sent_at) = popped.expect("the group was asked for as many as it has");
+            let before = self.moved.get(name).map_or(0, |moved| moved.receive_count);
             let unread = Held::unread(sent_at, now).in_group(slot);
-            let held = unread.received(now, visible_at);
+            let held = unread.received_before(before).received(now, visible_at);
             self.held.insert(name, held);
             self.group_mut(slot).received.push_back(name);
             taken.push((name, held));
         }
+    }
+
+    pub fn moved(&self) -> &MovedMessages {
+        &self.moved
+    }
+
+    /// Takes on the accounts of moved messages, just read.
+    pub fn set_moved(&mut self, moved: MovedMessages) {
+        self.moved = moved;
     }
 
     pub fn held(&self) -> &HeldMessages {
@@ -185,6 +251,7 @@ impl Fifo {
     /// Removes a message that was received.
     pub fn delete(&mut self, name: PackedName, now: u64) {
         if let Some(held) = self.held.remove(name) {
+            self.moved.remove(name);
             self.group_mut(held.group)
                 .received
                 .retain(|other| *other != name);
@@ -267,8 +334,14 @@ impl Fifo {
         match self.group_mut(slot).received.pop_front() {
             Some(name) => {
                 self.held.remove(name);
+                self.moved.remove(name);
             }
-            None => self.change_waiting(slot, |group| group.waiting.drop_front()),
+            None => {
+                if let Some(run) = self.group(slot).waiting.front() {
+                    self.moved.remove_run(run);
+                }
+                self.change_waiting(slot, |group| group.waiting.drop_front());
+            }
         }
     }
 
@@ -369,6 +442,7 @@ impl Fifo {
             + self.held.len() * HELD_BYTES
             + self.groups.len() * GROUP_BYTES
             + self.key_bytes
+            + self.moved.bytes()
             + self.delayed.len() * size_of::<Delayed>()
             + self.deduplication.bytes()
             + self.attempts.bytes()

@@ -67,6 +67,14 @@ impl Held {
         Self { visible_at, ..self }
     }
 
+    /// The same message, received so many times before it came here.
+    pub fn received_before(self, receive_count: u32) -> Self {
+        Self {
+            receive_count,
+            ..self
+        }
+    }
+
     /// The same message in the message group of a slot.
     pub fn in_group(self, group: u32) -> Self {
         Self { group, ..self }

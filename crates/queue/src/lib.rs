@@ -19,7 +19,9 @@ mod fifo;
 mod handle;
 mod held;
 mod ids;
+mod moved;
 mod operation;
+mod parting;
 mod partition;
 mod reply;
 mod requests;
@@ -31,10 +33,10 @@ pub use codec::DecodeError;
 pub use command::{
     Command, LATEST_T, Operation, SendMessage, VisibilityChange, decode_head, encode_head,
 };
-pub use descriptor::{DeduplicationScope, Descriptor, QueueKind, QueueState};
+pub use descriptor::{DeduplicationScope, Descriptor, QueueKind, QueueState, Redrive};
 pub use handle::{HandleKey, HandleSealer, InvalidHandle, ReceiptHandle};
 pub use ids::{MessageId, Name, PartitionId, QueueId, RequestId};
 pub use partition::{Applied, Counts, LiveRun, Partition};
 pub use reply::{
-    ChangeVisibilityError, DeleteError, Delivery, Effects, Outcome, Reply, SendError, Sent,
+    ChangeVisibilityError, DeleteError, Delivery, Effects, Origin, Outcome, Reply, SendError, Sent,
 };

@@ -12,6 +12,7 @@ mod send;
 use crate::command::Operation;
 use crate::handle::ReceiptHandle;
 use crate::ids::{PackedName, PartitionId, QueueId, RequestId};
+use crate::parting::Parting;
 use crate::partition::Applied;
 use crate::reply::Reply;
 use crate::requests::Requests;
@@ -45,10 +46,11 @@ impl Site {
 }
 
 /// Applies one operation; `None` for those that are not a slice's. The requests are there for the
-/// one that takes an answer back.
+/// one that takes an answer back, the parting for the one that finds dead letters.
 pub(crate) fn apply(
     slice: &mut Slice,
     requests: &mut Requests,
+    parting: &mut Parting,
     site: &Site,
     operation: &Operation,
 ) -> Option<Reply> {
@@ -60,6 +62,7 @@ pub(crate) fn apply(
             attempt_id,
         } => receive::apply(
             slice,
+            parting,
             site,
             *max,
             *visibility_timeout_ms,

@@ -7,6 +7,7 @@
 //! Invariants: T never falls; a queue is hosted or has a tombstone, not both; the agenda and the
 //! estimate of memory follow every change of a slice.
 
+mod arrivals;
 mod checkpoint;
 mod housekeeping;
 
@@ -21,6 +22,7 @@ use crate::reply::{Effects, Outcome, Reply};
 use crate::requests::Requests;
 use crate::runs::Run;
 use crate::slice::Slice;
+use arrivals::Arrivals;
 
 /// How long a deleted queue is remembered.
 const TOMBSTONE_LIFE_MS: u64 = 10 * 60 * 1_000;
@@ -100,6 +102,8 @@ pub struct Partition {
     /// When each slice and tombstone has something to drop.
     agenda: BTreeSet<(u64, QueueId)>,
     slice_bytes: usize,
+    /// Messages on their way from one slice to another, within one entry.
+    arrivals: Arrivals,
 }
 
 impl Partition {
@@ -114,6 +118,7 @@ impl Partition {
             tombstones: BTreeMap::new(),
             agenda: BTreeSet::new(),
             slice_bytes: 0,
+            arrivals: Arrivals::default(),
         }
     }
 
@@ -135,13 +140,17 @@ impl Partition {
         };
         let mut budget = commands.len() * REQUESTS_FORGOTTEN_PER_COMMAND;
         self.requests.settle(self.applied.now, &mut budget);
+        let bodies: usize = commands.iter().map(Command::message_count).sum();
+        self.arrivals = Arrivals::behind(bodies as u32);
         let mut ordinal = 0;
         let mut outcomes = Vec::with_capacity(commands.len());
         for command in commands {
             let messages = command.message_count() as u32;
+            self.arrivals.command = outcomes.len();
             outcomes.push(self.apply(command, ordinal));
             ordinal += messages;
         }
+        self.arrive(&mut outcomes);
         if cfg!(debug_assertions) {
             self.validate_often();
         }
@@ -172,10 +181,15 @@ impl Partition {
         let have = self
             .descriptor(command.queue)
             .map(|descriptor| descriptor.version);
-        let known = self.slices.get_mut(&command.queue);
-        let Some(hosted) = known.filter(|_| have >= Some(command.descriptor_version)) else {
+        if have.is_none() || have < Some(command.descriptor_version) {
             return without_effect(Reply::DescriptorNeeded { have });
+        }
+        let mut parting = match self.parting(command) {
+            Ok(parting) => parting,
+            Err(target) => return without_effect(Reply::TargetNeeded { target }),
         };
+        let hosted = self.slices.get_mut(&command.queue);
+        let hosted = hosted.expect("a slice with a descriptor is hosted");
         let slice = &mut hosted.slice;
         let deadline_before = slice.next_deadline(now);
         slice.settle(now);
@@ -189,8 +203,15 @@ impl Partition {
             first_ordinal,
         };
         let repeated = repeated_receive(slice, &command.operation, now);
-        let reply = operation::apply(slice, &mut self.requests, &site, &command.operation)
+        let requests = &mut self.requests;
+        let reply = operation::apply(slice, requests, &mut parting, &site, &command.operation)
             .expect("the other operations were taken out before");
+        let reply = match reply {
+            Reply::Emptiness { empty } => Reply::Emptiness {
+                empty: empty && !self.arrivals.has(command.queue),
+            },
+            reply => reply,
+        };
         let effects = effects(command.queue, slice, deadline_before, now);
         if has_taken_effect(&reply) {
             self.requests.remember(command, &reply);
@@ -200,6 +221,7 @@ impl Partition {
             self.requests.mark_given_again(command.request_id);
         }
         self.refile(command.queue);
+        self.send_off(command.queue, parting);
         Outcome { reply, effects }
     }
 

@@ -5,6 +5,7 @@
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::handle::ReceiptHandle;
 use crate::ids::{MessageId, Name, QueueId};
+use std::sync::Arc;
 
 const VERSION: u8 = 1;
 
@@ -24,6 +25,21 @@ pub struct Effects {
     pub receivable: Vec<QueueId>,
     /// Queues whose next deadline may have changed: ask [`crate::Partition::next_deadline`] again.
     pub deadline_changed: Vec<QueueId>,
+}
+
+impl Effects {
+    /// Adds what one more thing set in motion.
+    pub(crate) fn add(&mut self, more: Effects) {
+        let add = |to: &mut Vec<QueueId>, from: Vec<QueueId>| {
+            for queue in from {
+                if !to.contains(&queue) {
+                    to.push(queue);
+                }
+            }
+        };
+        add(&mut self.receivable, more.receivable);
+        add(&mut self.deadline_changed, more.deadline_changed);
+    }
 }
 
 /// The answer to one command.
@@ -61,6 +77,12 @@ pub enum Reply {
         /// It holds none.
         empty: bool,
     },
+    /// Nothing is known here of the queue's dead-letter queue: no effect. Put its descriptor, then
+    /// retry.
+    TargetNeeded {
+        /// The dead-letter queue.
+        target: QueueId,
+    },
 }
 
 /// A message accepted.
@@ -75,7 +97,7 @@ pub struct Sent {
 }
 
 /// A message handed out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// Which message.
     pub name: Name,
@@ -89,6 +111,26 @@ pub struct Delivery {
     pub sequence: Option<u64>,
     /// The handle to seal for the client.
     pub receipt: ReceiptHandle,
+    /// For a message that came from another queue: what differs from one that was sent here.
+    pub origin: Option<Box<Origin>>,
+}
+
+/// Where a message came from that was not sent to its queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The name under which its body lies.
+    pub body: Name,
+    /// `SentTimestamp`, where it is not the one beside the body.
+    pub sent_at: Option<u64>,
+    /// The name of the queue whose dead letter it is.
+    pub source: Arc<str>,
+}
+
+impl Delivery {
+    /// The name under which the message's body lies.
+    pub fn body(&self) -> Name {
+        self.origin.as_ref().map_or(self.name, |origin| origin.body)
+    }
 }
 
 /// Why a message was not accepted.
@@ -155,6 +197,17 @@ impl Reply {
                 writer.byte(1);
                 write_results(writer, results, write_sent, send_error_number);
             }
+            Self::Received(deliveries) if deliveries.iter().any(|it| it.origin.is_some()) => {
+                writer.byte(14);
+                writer.length(deliveries.len());
+                for delivery in deliveries {
+                    delivery.write(writer);
+                    writer.flag(delivery.origin.is_some());
+                    if let Some(origin) = &delivery.origin {
+                        origin.write(writer);
+                    }
+                }
+            }
             Self::Received(deliveries) => {
                 writer.byte(2);
                 writer.length(deliveries.len());
@@ -185,6 +238,10 @@ impl Reply {
                 writer.byte(13);
                 writer.flag(*empty);
             }
+            Self::TargetNeeded { target } => {
+                writer.byte(15);
+                writer.queue(*target);
+            }
         }
     }
 
@@ -207,11 +264,38 @@ impl Reply {
             13 => Self::Emptiness {
                 empty: reader.flag("empty")?,
             },
+            14 => Self::Received(reader.list("deliveries", |reader| {
+                let mut delivery = Delivery::read(reader)?;
+                if reader.flag("origin")? {
+                    delivery.origin = Some(Box::new(Origin::read(reader)?));
+                }
+                Ok(delivery)
+            })?),
+            15 => Self::TargetNeeded {
+                target: reader.queue()?,
+            },
             other => return Err(DecodeError::UnknownTag("reply", other)),
         })
     }
 }
 
+impl Origin {
+    fn write(&self, writer: &mut Writer) {
+        writer.name(self.body);
+        writer.optional_number(self.sent_at);
+        writer.text(&self.source);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            body: reader.name()?,
+            sent_at: reader.optional_number("sent at")?,
+            source: reader.text("source")?.into(),
+        })
+    }
+}
+
+/// Without the origin.
 impl Delivery {
     pub(crate) fn write(&self, writer: &mut Writer) {
         writer.name(self.name);
@@ -230,6 +314,7 @@ impl Delivery {
             deadline: reader.number("deadline")?,
             sequence: reader.optional_number("sequence")?,
             receipt: ReceiptHandle::read(reader)?,
+            origin: None,
         })
     }
 }

@@ -74,7 +74,14 @@ impl Run {
         self.first.index() + self.entries() - 1
     }
 
-    fn names(self) -> impl Iterator<Item = PackedName> {
+    /// Whether a message is one of the run's.
+    pub fn contains(self, name: PackedName) -> bool {
+        let ordinals = self.first.ordinal()..self.first.ordinal() + self.count() as u32;
+        (self.first.index()..=self.last_index()).contains(&name.index())
+            && ordinals.contains(&name.ordinal())
+    }
+
+    pub fn names(self) -> impl Iterator<Item = PackedName> {
         (0..self.entries()).flat_map(move |entry| {
             (0..self.count()).map(move |nth| {
                 PackedName::new(
@@ -85,7 +92,7 @@ impl Run {
         })
     }
 
-    fn last(self) -> PackedName {
+    pub fn last(self) -> PackedName {
         PackedName::new(
             self.last_index(),
             self.first.ordinal() + self.count() as u32 - 1,

@@ -6,7 +6,9 @@
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::descriptor::{Descriptor, QueueKind};
 use crate::fifo::Fifo;
-use crate::held::HeldMessages;
+use crate::held::{Held, HeldMessages};
+use crate::ids::PackedName;
+use crate::moved::MovedMessages;
 use crate::partition::{Counts, LiveRun};
 use crate::standard::Standard;
 
@@ -16,7 +18,7 @@ const IDLE_LIFE_MS: u64 = 10 * 60 * 1_000;
 /// A slice's messages, by the kind of its queue.
 #[derive(Debug)]
 pub(crate) enum Messages {
-    Standard(Standard),
+    Standard(Box<Standard>),
     Fifo(Box<Fifo>),
 }
 
@@ -73,6 +75,29 @@ impl Slice {
         match &self.messages {
             Messages::Standard(standard) => standard.held(),
             Messages::Fifo(fifo) => fifo.held(),
+        }
+    }
+
+    pub fn moved(&self) -> &MovedMessages {
+        match &self.messages {
+            Messages::Standard(standard) => standard.moved(),
+            Messages::Fifo(fifo) => fifo.moved(),
+        }
+    }
+
+    /// T of a message's first receive, in this queue or before.
+    pub fn first_received_at(&self, name: PackedName, held: Held) -> u64 {
+        match self.moved().get(name) {
+            Some(moved) if moved.receive_count > 0 => moved.first_received_at,
+            Some(_) | None => held.first_received_at(),
+        }
+    }
+
+    /// Takes on the accounts of moved messages, just read.
+    pub fn set_moved(&mut self, moved: MovedMessages) {
+        match &mut self.messages {
+            Messages::Standard(standard) => standard.set_moved(moved),
+            Messages::Fifo(fifo) => fifo.set_moved(moved),
         }
     }
 
@@ -148,15 +173,20 @@ impl Slice {
             }
     }
 
-    /// Adds every message of the slice to `live`, in any order.
+    /// Adds where every message's body lies to `live`, in any order.
     pub fn collect_live_runs(&self, live: &mut Vec<LiveRun>) {
+        let moved = self.moved();
         match &self.messages {
             Messages::Standard(standard) => {
-                live.extend(standard.untouched().iter().map(LiveRun::from))
+                let runs = standard.untouched().iter();
+                runs.for_each(|run| moved.collect_run(run, live));
             }
-            Messages::Fifo(fifo) => live.extend(fifo.untouched().map(LiveRun::from)),
+            Messages::Fifo(fifo) => fifo
+                .untouched()
+                .for_each(|run| moved.collect_run(run, live)),
         }
-        live.extend(self.held().names().map(LiveRun::from));
+        let held = self.held().names();
+        live.extend(held.map(|name| LiveRun::from(moved.body(name))));
     }
 
     pub fn check(&self) -> Result<(), &'static str> {
@@ -179,7 +209,7 @@ impl Slice {
         let descriptor = Descriptor::decode(reader.blob("descriptor")?)?;
         let used_at = reader.number("used at")?;
         let messages = match descriptor.kind {
-            QueueKind::Standard => Messages::Standard(Standard::read(reader)?),
+            QueueKind::Standard => Messages::Standard(Box::new(Standard::read(reader)?)),
             QueueKind::Fifo { dedup_scope } => Messages::Fifo(Box::new(Fifo::read(
                 reader,
                 dedup_scope,
@@ -197,7 +227,7 @@ impl Slice {
 impl Messages {
     fn new(descriptor: &Descriptor) -> Self {
         match descriptor.kind {
-            QueueKind::Standard => Self::Standard(Standard::default()),
+            QueueKind::Standard => Self::Standard(Box::default()),
             QueueKind::Fifo { dedup_scope } => {
                 Self::Fifo(Box::new(Fifo::new(dedup_scope, descriptor.delay_ms)))
             }

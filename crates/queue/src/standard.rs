@@ -7,17 +7,31 @@
 //!
 //! Stamps are T rounded up to four seconds, so that runs grow long; retention therefore ends at most
 //! four seconds late and never early.
+//!
+//! A message that came from another queue is held, under a name of this day and with a stamp of old:
+//! `moved_by_age` finds those whose time is over before their names' turn.
+
+use std::sync::Arc;
 
 use crate::codec::{DecodeError, Reader, Writer};
+use crate::dense::DenseMap;
 use crate::held::{HELD_BYTES, Held, HeldMessages, STAMP_MS};
 use crate::ids::PackedName;
+use crate::moved::{Moved, MovedMessages};
+use crate::parting::{Leaving, Parting};
 use crate::runs::{RUN_BYTES, Runs};
+
+/// What a moved message's place by age costs, in a map that is 7/8 full.
+const MOVED_AGE_BYTES: usize = 16 * 8 / 7;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Standard {
     untouched: Runs,
     held: HeldMessages,
+    moved: MovedMessages,
+    /// Moved messages by their stamps.
+    moved_by_age: DenseMap<(u64, PackedName), ()>,
     /// Whose turn it is when both have a visible message.
     held_is_next: bool,
 }
@@ -33,14 +47,44 @@ impl Standard {
         }
     }
 
-    /// Hands out up to `max` messages until `visible_at`.
-    pub fn receive(&mut self, max: usize, now: u64, visible_at: u64) -> Vec<(PackedName, Held)> {
+    /// Takes in a message that left another queue at `now`.
+    pub fn arrive(
+        &mut self,
+        name: PackedName,
+        now: u64,
+        left: Held,
+        moved: Moved,
+        source: &Arc<str>,
+    ) {
+        self.moved.insert(name, moved, source);
+        self.moved_by_age.insert((moved.stamp, name), ());
+        self.held.insert(name, left.visible_from(now));
+    }
+
+    /// Hands out up to `max` messages until `visible_at`; those that were received too often leave.
+    pub fn receive(
+        &mut self,
+        max: usize,
+        now: u64,
+        visible_at: u64,
+        parting: &mut Parting,
+    ) -> Vec<(PackedName, Held)> {
         let mut taken = Vec::new();
-        while taken.len() < max {
-            let Some(message) = self.take_next(now) else {
+        while taken.len() < max && parting.has_room(0) {
+            let Some((name, held)) = self.take_next(now) else {
                 break;
             };
-            taken.push(message);
+            if parting.takes(self.receives_here(name, held)) {
+                let moved = self.forget_move(name);
+                parting.leaving.push(Leaving {
+                    name,
+                    held,
+                    message_group: None,
+                    moved,
+                });
+            } else {
+                taken.push((name, held));
+            }
         }
         // Only now: with a timeout of zero a message would be taken twice.
         for (name, held) in &mut taken {
@@ -48,6 +92,17 @@ impl Standard {
             self.held.insert(*name, *held);
         }
         taken
+    }
+
+    fn receives_here(&self, name: PackedName, held: Held) -> u32 {
+        let before = self.moved.get(name).map_or(0, |moved| moved.receive_count);
+        held.receive_count.saturating_sub(before)
+    }
+
+    fn forget_move(&mut self, name: PackedName) -> Option<Moved> {
+        let moved = self.moved.remove(name)?;
+        self.moved_by_age.remove((moved.stamp, name));
+        Some(moved)
     }
 
     fn take_next(&mut self, now: u64) -> Option<(PackedName, Held)> {
@@ -78,6 +133,27 @@ impl Standard {
         &mut self.held
     }
 
+    pub fn moved(&self) -> &MovedMessages {
+        &self.moved
+    }
+
+    /// Removes a message that is held.
+    pub fn remove(&mut self, name: PackedName) {
+        self.held.remove(name);
+        self.forget_move(name);
+    }
+
+    /// Takes on the accounts of moved messages, just read.
+    pub fn set_moved(&mut self, moved: MovedMessages) {
+        let by_age = moved
+            .names()
+            .filter_map(|name| Some((moved.get(name)?.stamp, name)));
+        by_age.for_each(|age| {
+            self.moved_by_age.insert(age, ());
+        });
+        self.moved = moved;
+    }
+
     /// Counts passed deadlines and drops what was sent at or before `horizon`, as far as `budget`
     /// goes.
     pub fn settle(&mut self, now: u64, horizon: Option<u64>, budget: &mut usize) {
@@ -96,7 +172,14 @@ impl Standard {
             && let Some((name, held)) = self.held.oldest()
             && held.sent_at <= horizon
         {
-            self.held.remove(name);
+            self.remove(name);
+            *budget -= 1;
+        }
+        while *budget > 0
+            && let Some(((stamp, name), ())) = self.moved_by_age.first()
+            && stamp <= horizon
+        {
+            self.remove(name);
             *budget -= 1;
         }
     }
@@ -113,7 +196,8 @@ impl Standard {
     pub fn oldest(&self) -> Option<u64> {
         let untouched = self.untouched.front().map(|run| run.sent_at());
         let held = self.held.oldest().map(|(_, held)| held.sent_at);
-        untouched.into_iter().chain(held).min()
+        let moved = self.moved_by_age.first().map(|((stamp, _), ())| stamp);
+        untouched.into_iter().chain(held).chain(moved).min()
     }
 
     pub fn untouched(&self) -> &Runs {
@@ -121,12 +205,29 @@ impl Standard {
     }
 
     pub fn bytes(&self) -> usize {
-        self.untouched.len() * RUN_BYTES + self.held.len() * HELD_BYTES
+        size_of::<Self>()
+            + self.untouched.len() * RUN_BYTES
+            + self.held.len() * HELD_BYTES
+            + self.moved.bytes()
+            + self.moved_by_age.len() * MOVED_AGE_BYTES
     }
 
     pub fn check(&self) -> Result<(), &'static str> {
         self.untouched.check()?;
         self.held.check()?;
+        self.moved.check()?;
+        let stamped = |name: PackedName| {
+            let stamp = self.moved.get(name).map(|moved| moved.stamp);
+            stamp.is_some_and(|stamp| {
+                self.held
+                    .get(name)
+                    .is_some_and(|held| held.sent_at == stamp)
+                    && self.moved_by_age.get((stamp, name)).is_some()
+            })
+        };
+        if self.moved_by_age.len() != self.moved.len() || !self.moved.names().all(stamped) {
+            return Err("a moved message is held, and filed by its stamp");
+        }
         let twice = self
             .untouched
             .names()
@@ -147,6 +248,7 @@ impl Standard {
             held_is_next: reader.flag("turn")?,
             untouched: Runs::read(reader)?,
             held: HeldMessages::read(reader)?,
+            ..Self::default()
         })
     }
 }

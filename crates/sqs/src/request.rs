@@ -14,6 +14,7 @@ use crate::actions::delete_message_batch::DeleteMessageBatch;
 use crate::actions::delete_queue::DeleteQueue;
 use crate::actions::get_queue_attributes::GetQueueAttributes;
 use crate::actions::get_queue_url::GetQueueUrl;
+use crate::actions::list_dead_letter_source_queues::ListDeadLetterSourceQueues;
 use crate::actions::list_queue_tags::ListQueueTags;
 use crate::actions::list_queues::ListQueues;
 use crate::actions::purge_queue::PurgeQueue;
@@ -67,6 +68,7 @@ pub enum Request<'a> {
     DeleteQueue(DeleteQueue),
     GetQueueAttributes(GetQueueAttributes<'a>),
     GetQueueUrl(GetQueueUrl),
+    ListDeadLetterSourceQueues(ListDeadLetterSourceQueues),
     ListQueueTags(ListQueueTags),
     ListQueues(ListQueues),
     PurgeQueue(PurgeQueue),
@@ -131,6 +133,10 @@ impl<'a> Request<'a> {
             Action::GetQueueUrl => {
                 GetQueueUrl::from_wire(&source.read(action)?).map(Self::GetQueueUrl)
             }
+            Action::ListDeadLetterSourceQueues => {
+                ListDeadLetterSourceQueues::from_wire(&source.read(action)?, envelope)
+                    .map(Self::ListDeadLetterSourceQueues)
+            }
             Action::ListQueueTags => {
                 ListQueueTags::from_wire(&source.read(action)?, envelope).map(Self::ListQueueTags)
             }
@@ -161,7 +167,6 @@ impl<'a> Request<'a> {
                 UntagQueue::from_wire(source.read(action)?, envelope).map(Self::UntagQueue)
             }
             Action::CancelMessageMoveTask
-            | Action::ListDeadLetterSourceQueues
             | Action::ListMessageMoveTasks
             | Action::StartMessageMoveTask => Err(SqsError::not_offered(action)),
         }
@@ -178,6 +183,7 @@ impl<'a> Request<'a> {
             Self::DeleteMessageBatch(request) => Some(&request.queue),
             Self::DeleteQueue(request) => Some(&request.queue),
             Self::GetQueueAttributes(request) => Some(&request.queue),
+            Self::ListDeadLetterSourceQueues(request) => Some(&request.queue),
             Self::ListQueueTags(request) => Some(&request.queue),
             Self::PurgeQueue(request) => Some(&request.queue),
             Self::ReceiveMessage(request) => Some(&request.queue),

@@ -58,6 +58,7 @@ impl Node {
             receive_count: delivered.delivery.receive_count,
             first_received_at_ms: delivered.delivery.first_received_at,
             sequence: delivered.delivery.sequence,
+            dead_letter_source: delivered.delivery.origin.map(|it| it.source.to_string()),
         });
         Ok(received.collect())
     }

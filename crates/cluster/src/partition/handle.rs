@@ -102,7 +102,7 @@ impl PartitionHandle {
         let deliveries = unseen.deliveries();
         let names: Vec<(u64, u32)> = deliveries
             .iter()
-            .map(|delivery| (delivery.name.index, delivery.name.ordinal))
+            .map(|delivery| (delivery.body().index, delivery.body().ordinal))
             .collect();
         let bodies = self.group.read_bodies(&names).await;
         let mut delivered = Vec::with_capacity(names.len());
@@ -110,9 +110,11 @@ impl PartitionHandle {
             let name = delivery.name;
             match body.map(unstamp) {
                 Ok(Some((sent_at_ms, body))) => {
+                    let origin = delivery.origin.as_ref();
+                    let moved_at_ms = origin.and_then(|origin| origin.sent_at);
                     delivered.push(Delivered {
-                        delivery: *delivery,
-                        sent_at_ms,
+                        delivery: delivery.clone(),
+                        sent_at_ms: moved_at_ms.unwrap_or(sent_at_ms),
                         body,
                     });
                 }

@@ -170,6 +170,8 @@ fn descriptor(id: QueueId, kind: QueueKind) -> Descriptor {
         in_flight_limit: 120_000,
         spread: vec![PARTITION],
         draining: vec![],
+        guests: Vec::new(),
+        redrive: None,
     }
 }
 

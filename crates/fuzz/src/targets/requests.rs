@@ -7,6 +7,7 @@
 
 use hikyaku_sqs::action::Action;
 use hikyaku_sqs::actions::create_queue::CreateQueueResponse;
+use hikyaku_sqs::actions::list_dead_letter_source_queues::ListDeadLetterSourceQueuesResponse;
 use hikyaku_sqs::actions::list_queues::ListQueuesResponse;
 use hikyaku_sqs::actions::receive_message::{Delivery, ReceiveMessageResponse};
 use hikyaku_sqs::actions::send_message::SendMessageResponse;
@@ -167,6 +168,15 @@ fn act(action: Action, request: &Request<'_>, facts: QueueFacts) -> Result<u32, 
             let after = request.after.as_ref();
             let answer = ListQueuesResponse {
                 queue_urls: vec![request.prefix.clone()],
+                next_token: after.and_then(|name| request.next_token(name)),
+            };
+            answered(action, &answer);
+            magnitude(request.page() as usize)
+        }
+        Request::ListDeadLetterSourceQueues(request) => {
+            let after = request.after.as_ref();
+            let answer = ListDeadLetterSourceQueuesResponse {
+                queue_urls: vec![request.queue.name.to_string()],
                 next_token: after.and_then(|name| request.next_token(name)),
             };
             answered(action, &answer);

@@ -12,6 +12,7 @@ mod delete_message_batch;
 mod delete_queue;
 mod get_queue_attributes;
 mod get_queue_url;
+mod list_dead_letter_source_queues;
 mod list_queue_tags;
 mod list_queues;
 mod purge_queue;
@@ -55,6 +56,9 @@ pub(crate) fn run<'a>(request: Request<'a>, call: &'a Call<'a>) -> Running<'a> {
         Request::DeleteQueue(request) => Box::pin(delete_queue::run(request, call)),
         Request::GetQueueAttributes(request) => Box::pin(get_queue_attributes::run(request, call)),
         Request::GetQueueUrl(request) => Box::pin(get_queue_url::run(request, call)),
+        Request::ListDeadLetterSourceQueues(request) => {
+            Box::pin(list_dead_letter_source_queues::run(request, call))
+        }
         Request::ListQueueTags(request) => Box::pin(list_queue_tags::run(request, call)),
         Request::ListQueues(request) => Box::pin(list_queues::run(request, call)),
         Request::PurgeQueue(request) => Box::pin(purge_queue::run(request, call)),

@@ -11,8 +11,10 @@ use hikyaku_metadata::QueueRecord;
 use hikyaku_sqs::actions::receive_message::{
     CheckedReceive, Delivery, ReceiveMessage, ReceiveMessageResponse, ReceivedMessage,
 };
+use hikyaku_sqs::arn::QueueArn;
 use hikyaku_sqs::error::SqsError;
 use hikyaku_sqs::message::stored::StoredMessage;
+use hikyaku_sqs::queue_name::QueueName;
 
 use crate::attributes::{facts_of, to_ms};
 use crate::call::Call;
@@ -22,9 +24,14 @@ pub(super) async fn run(request: ReceiveMessage<'_>, call: &Call<'_>) -> Result<
     let queue = call.find_queue(&request.queue).await?;
     let receive = request.check(facts_of(&queue))?;
     let mut received = take(&queue, &receive, call).await?;
+    let sources: Vec<Option<QueueArn>> = received
+        .iter()
+        .map(|message| source_of(message, &queue, call))
+        .collect();
     let messages = received
         .iter_mut()
-        .filter_map(|message| present(message, &receive))
+        .zip(&sources)
+        .filter_map(|(message, source)| present(message, source.as_ref(), &receive))
         .collect();
     Ok(call.answer(&ReceiveMessageResponse { messages }))
 }
@@ -65,19 +72,33 @@ async fn take(
     }
 }
 
+/// The queue whose dead letter a message is: one of the same owner.
+fn source_of(message: &Received, queue: &QueueRecord, call: &Call<'_>) -> Option<QueueArn> {
+    let name = QueueName::try_new(message.dead_letter_source.as_deref()?)?;
+    Some(QueueArn {
+        name,
+        ..call.arn_of(queue)
+    })
+}
+
 /// A message as it was asked for. One that cannot be read is left out, and returns to the queue after
 /// its visibility timeout.
 fn present<'m>(
     message: &'m mut Received,
+    source: Option<&'m QueueArn>,
     receive: &CheckedReceive<'_>,
 ) -> Option<ReceivedMessage<'m>> {
-    let stored = match StoredMessage::decode(&message.body) {
+    let mut stored = match StoredMessage::decode(&message.body) {
         Ok(stored) => stored,
         Err(error) => {
             tracing::error!(%error, "a stored message cannot be read");
             return None;
         }
     };
+    if source.is_some() && stored.deduplication_id.is_some() {
+        // Two dead letters of equal ids must not look like duplicates of each other.
+        stored.deduplication_id = Some(stored.id.to_string().into());
+    }
     Some(receive.present(Delivery {
         receipt_handle: std::mem::take(&mut message.receipt_handle),
         stored,
@@ -85,7 +106,6 @@ fn present<'m>(
         receive_count: message.receive_count,
         first_received_ms: message.first_received_at_ms,
         sequence_number: message.sequence,
-        // Known once messages move to dead-letter queues.
-        dead_letter_source: None,
+        dead_letter_source: source,
     }))
 }

@@ -1,4 +1,5 @@
-//! CreateQueue: makes a queue, or finds the one that has the name already.
+//! CreateQueue: makes a queue, or finds the one that has the name already. A queue with a redrive
+//! policy has the home of its dead-letter queue, where its dead letters need not travel.
 //!
 //! SQS compares only the attributes that were given, and with the current values: its own
 //! documentation asks for more than it does. Tags are not compared.
@@ -6,10 +7,10 @@
 use crate::attributes::{AttributeError, AttributeName, Attributes};
 use crate::codec::{DecodeError, Reader, Writer, unknown};
 use crate::machine::Metadata;
-use crate::placement::{first_width, spread};
+use crate::placement::{first_width, spread_from};
 use crate::record::{IN_FLIGHT_LIMIT, QueueRecord, Settings};
 use crate::tenant::TenantId;
-use hikyaku_queue::{DeduplicationScope, Descriptor, QueueId, QueueKind, QueueState};
+use hikyaku_queue::{DeduplicationScope, Descriptor, PartitionId, QueueId, QueueKind, QueueState};
 use std::collections::BTreeMap;
 
 const DEFAULT_VISIBILITY_TIMEOUT_MS: u64 = 30_000;
@@ -73,7 +74,8 @@ impl CreateQueue {
             return Err(CreateQueueError::DeletedRecently { wait_ms });
         }
         let queue = metadata.next_queue_id();
-        let record = self.record(queue, partitions, metadata.now());
+        let home = self.home(metadata);
+        let record = self.record(queue, home, partitions, metadata.now());
         metadata.add(record);
         Ok(Created {
             queue,
@@ -97,7 +99,20 @@ impl CreateQueue {
         }
     }
 
-    fn record(self, queue: QueueId, partitions: u32, now: u64) -> QueueRecord {
+    /// The home of the dead-letter queue, if it exists already.
+    fn home(&self, metadata: &Metadata) -> Option<PartitionId> {
+        let target = self.attributes.redrive_target.as_ref()?.as_ref()?;
+        let target = metadata.queue_by_name(self.tenant, &target.queue)?;
+        target.descriptor.spread.first().copied()
+    }
+
+    fn record(
+        self,
+        queue: QueueId,
+        home: Option<PartitionId>,
+        partitions: u32,
+        now: u64,
+    ) -> QueueRecord {
         let kind = self.kind();
         let asked = self.attributes.spread_width.unwrap_or(0);
         let mut descriptor = Descriptor {
@@ -110,8 +125,10 @@ impl CreateQueue {
             retention_ms: DEFAULT_RETENTION_MS,
             purge_epoch: 0,
             in_flight_limit: IN_FLIGHT_LIMIT,
-            spread: spread(queue, partitions, first_width(kind, asked)),
+            spread: spread_from(home, queue, partitions, first_width(kind, asked)),
             draining: Vec::new(),
+            guests: Vec::new(),
+            redrive: None,
         };
         let mut settings = Settings::default();
         self.attributes.apply(&mut settings, &mut descriptor);

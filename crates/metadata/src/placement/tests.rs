@@ -114,6 +114,8 @@ fn descriptor(queue: QueueId, partitions: u32) -> Descriptor {
         in_flight_limit: 1,
         spread: spread(queue, partitions, 1),
         draining: Vec::new(),
+        guests: Vec::new(),
+        redrive: None,
     }
 }
 

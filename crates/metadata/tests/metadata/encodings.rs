@@ -4,8 +4,8 @@
 //! asks for a new version number, not for new bytes.
 
 use crate::pinned::{
-    CHECKPOINT, CHECKPOINT_1, CHECKPOINT_2, CLUSTER, CLUSTER_1, ENTRY, ENTRY_WITHOUT_PLACEMENT,
-    RECORD, RECORD_1, REPLICAS, REPLIES,
+    CHECKPOINT, CHECKPOINT_1, CHECKPOINT_2, CHECKPOINT_3, CLUSTER, CLUSTER_1, ENTRY,
+    ENTRY_WITHOUT_PLACEMENT, RECORD, RECORD_1, RECORD_2, REPLICAS, REPLIES,
 };
 use crate::samples::{PARTITION, QUEUE, cluster, commands, metadata, placed, queues, replies};
 use crate::script::envelope;
@@ -161,13 +161,21 @@ fn a_record_and_a_checkpoint_without_spread_widths() {
     assert_eq!(Metadata::decode(&read.encode()).unwrap(), read);
 }
 
+/// Before redrive targets, a redrive policy was a text.
+#[test]
+fn a_record_and_a_checkpoint_without_redrive_targets() {
+    let new = metadata().queue(QUEUE).unwrap().clone();
+    assert_eq!(QueueRecord::decode(&bytes(RECORD_2)).unwrap(), new);
+    assert_eq!(Metadata::decode(&bytes(CHECKPOINT_3)).unwrap(), metadata());
+}
+
 #[test]
 fn a_newer_version_is_refused_by_name() {
     let newer = Err(DecodeError::UnknownVersion(2));
     assert_eq!(Reply::decode(&[2]), newer);
     assert_eq!(
-        Metadata::decode(&[4]).unwrap_err(),
-        DecodeError::UnknownVersion(4)
+        Metadata::decode(&[5]).unwrap_err(),
+        DecodeError::UnknownVersion(5)
     );
     assert_eq!(
         ClusterRecord::decode(&[3]).unwrap_err(),
@@ -182,8 +190,8 @@ fn a_newer_version_is_refused_by_name() {
         DecodeError::UnknownVersion(2)
     );
     assert_eq!(
-        QueueRecord::decode(&[3]).unwrap_err(),
-        DecodeError::UnknownVersion(3)
+        QueueRecord::decode(&[5]).unwrap_err(),
+        DecodeError::UnknownVersion(5)
     );
 }
 

@@ -16,6 +16,7 @@ mod pinned;
 mod planner_property;
 mod planner_stories;
 mod property;
+mod redrive;
 mod samples;
 mod script;
 mod spreads;

@@ -338,9 +338,12 @@ fn width(attributes: &Texts) -> u32 {
 }
 
 fn default_attributes() -> Texts {
-    let settable = AttributeName::ALL
-        .into_iter()
-        .filter(|name| *name != AttributeName::FifoQueue);
+    let settable = AttributeName::ALL.into_iter().filter(|name| {
+        !matches!(
+            name,
+            AttributeName::FifoQueue | AttributeName::RedriveTarget
+        )
+    });
     settable
         .map(|name| (name, value(name, 0).to_owned()))
         .collect()

@@ -79,6 +79,7 @@ fn attributes() -> Attributes {
         kms_data_key_reuse_seconds: Some(6),
         sqs_managed_sse: Some(false),
         spread_width: None,
+        redrive_target: None,
     }
 }
 

@@ -62,7 +62,9 @@ pub fn value(name: AttributeName, choice: u8) -> &'static str {
         AttributeName::KmsDataKeyReusePeriodSeconds => ["300", "60", "70"],
         AttributeName::SqsManagedSseEnabled => ["true", "false", "true"],
         AttributeName::Spread => ["0", "1", "3"],
-        AttributeName::FifoQueue => unreachable!("it is not an attribute that is set"),
+        AttributeName::FifoQueue | AttributeName::RedriveTarget => {
+            unreachable!("it is not an attribute that a client sets")
+        }
     };
     values[usize::from(choice)]
 }
@@ -94,6 +96,7 @@ pub fn attributes(texts: &Texts) -> Attributes {
             .map(|t| t.parse().unwrap()),
         sqs_managed_sse: flag(AttributeName::SqsManagedSseEnabled),
         spread_width: text(AttributeName::Spread).map(|t| t.parse().unwrap()),
+        redrive_target: None,
     }
 }
 
@@ -298,7 +301,12 @@ fn queue() -> impl Strategy<Value = QueueId> {
 
 fn given() -> impl Strategy<Value = Texts> {
     let settable = AttributeName::ALL.into_iter();
-    let settable = settable.filter(|name| *name != AttributeName::FifoQueue);
+    let settable = settable.filter(|name| {
+        !matches!(
+            name,
+            AttributeName::FifoQueue | AttributeName::RedriveTarget
+        )
+    });
     let name = select(settable.collect::<Vec<_>>());
     vec((name, 0_u8..3), 0..3).prop_map(|pairs| {
         pairs

@@ -3,7 +3,7 @@
 //! Groups are written in the order of their keys and referred to by position, turns as the order
 //! they mean: two slices that behave the same are written the same.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::group::Group;
 use super::{Delayed, Fifo};
@@ -13,7 +13,7 @@ use crate::deduplication::Deduplication;
 use crate::descriptor::DeduplicationScope;
 use crate::held::HeldMessages;
 use crate::ids::PackedName;
-use crate::runs::Runs;
+use crate::runs::{Run, Runs};
 
 impl Fifo {
     pub fn write(&self, writer: &mut Writer) {
@@ -103,6 +103,7 @@ impl Fifo {
         self.held.check()?;
         self.deduplication.check()?;
         self.attempts.check()?;
+        self.check_moved()?;
         let (mut received, mut untouched, mut runs) = (0, 0, 0);
         for (slot, group) in (0u32..).zip(&self.groups) {
             let Some(group) = group else { continue };
@@ -128,6 +129,18 @@ impl Fifo {
             return Err("every turn belongs to a group");
         }
         self.check_delayed()
+    }
+
+    /// A moved message is received, or waits in the run that has its name.
+    fn check_moved(&self) -> Result<(), &'static str> {
+        self.moved.check()?;
+        if self.moved.len() == 0 {
+            return Ok(());
+        }
+        let waiting: BTreeSet<PackedName> = self.untouched().flat_map(Run::names).collect();
+        let exists = |name| self.held.get(name).is_some() || waiting.contains(&name);
+        let all = self.moved.names().all(exists);
+        all.then_some(()).ok_or("a moved message exists")
     }
 
     fn check_group(&self, slot: u32, group: &Group) -> Result<(), &'static str> {

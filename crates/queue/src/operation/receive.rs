@@ -1,10 +1,12 @@
-//! Receive: hands out visible messages until their visibility timeout.
+//! Receive: hands out visible messages until their visibility timeout. Those that were received too
+//! often leave instead.
 
 use super::Site;
 use crate::fifo::Fifo;
 use crate::handle::ReceiptHandle;
 use crate::held::Held;
 use crate::ids::{PackedName, RequestId};
+use crate::parting::Parting;
 use crate::reply::{Delivery, Reply};
 use crate::slice::{Messages, Slice};
 
@@ -13,6 +15,7 @@ const MAX_MESSAGES: u8 = 10;
 
 pub(super) fn apply(
     slice: &mut Slice,
+    parting: &mut Parting,
     site: &Site,
     max: u8,
     visibility_timeout_ms: Option<u64>,
@@ -24,54 +27,55 @@ pub(super) fn apply(
     let limit = u64::from(slice.descriptor.in_flight_limit);
     let room = limit.saturating_sub(slice.held().in_flight());
     let max = usize::from(max.min(MAX_MESSAGES)).min(usize::try_from(room).unwrap_or(usize::MAX));
-    match &mut slice.messages {
+    let taken = match &mut slice.messages {
         // AWS refuses on a standard queue and answers nothing on a FIFO queue.
-        Messages::Standard(_) if room == 0 => Reply::OverInFlightLimit,
-        Messages::Standard(standard) => {
-            let taken = standard.receive(max, now, visible_at);
-            let delivery = |(name, held)| delivery(site, name, held, None);
-            Reply::Received(taken.into_iter().map(delivery).collect())
-        }
+        Messages::Standard(_) if room == 0 => return Reply::OverInFlightLimit,
+        Messages::Standard(standard) => standard.receive(max, now, visible_at, parting),
         Messages::Fifo(fifo) => {
-            Reply::Received(receive_fifo(fifo, site, max, visible_at, attempt_id))
+            if let Some(id) = attempt_id
+                && repeat(fifo, id, now, visible_at)
+            {
+                return Reply::Received(repeated(slice, id));
+            }
+            fifo.receive(max, now, visible_at, parting)
         }
-    }
-}
-
-fn receive_fifo(
-    fifo: &mut Fifo,
-    site: &Site,
-    max: usize,
-    visible_at: u64,
-    attempt_id: Option<&str>,
-) -> Vec<Delivery> {
-    if let Some(id) = attempt_id
-        && let Some(again) = repeat(fifo, site, id, visible_at)
-    {
-        return again;
-    }
-    let taken = fifo.receive(max, site.applied.now, visible_at);
+    };
     let deliveries: Vec<Delivery> = taken
         .into_iter()
-        .map(|(name, held)| delivery(site, name, held, Some(name.sequence(site.epoch))))
+        .map(|(name, held)| delivery(slice, site, name, held))
         .collect();
-    if let Some(id) = attempt_id
+    if let Messages::Fifo(fifo) = &mut slice.messages
+        && let Some(id) = attempt_id
         && !deliveries.is_empty()
     {
-        fifo.attempts
-            .remember(id, site.applied.now, site.request, deliveries.clone());
+        fifo.attempts.remember(id, now, site.request, &deliveries);
     }
-    deliveries
+    Reply::Received(deliveries)
 }
 
-/// Hands out what the attempt `id` did, under the same handles.
-fn repeat(fifo: &mut Fifo, site: &Site, id: &str, visible_at: u64) -> Option<Vec<Delivery>> {
-    let now = site.applied.now;
-    for (name, held) in still_held(fifo, id, now)? {
+/// Holds again, under the same handles, what the attempt `id` did, if it can be repeated.
+fn repeat(fifo: &mut Fifo, id: &str, now: u64, visible_at: u64) -> bool {
+    let Some(held) = still_held(fifo, id, now) else {
+        return false;
+    };
+    for (name, held) in held {
         fifo.replace(name, held.visible_from(visible_at), now);
     }
     fifo.attempts.renew(id, visible_at);
-    fifo.attempts.deliveries(id).map(<[Delivery]>::to_vec)
+    true
+}
+
+/// What the attempt `id` hands out again.
+fn repeated(slice: &Slice, id: &str) -> Vec<Delivery> {
+    let Messages::Fifo(fifo) = &slice.messages else {
+        return Vec::new();
+    };
+    let remembered = fifo.attempts.deliveries(id).unwrap_or_default();
+    let with_origin = |delivery: &Delivery| Delivery {
+        origin: PackedName::from_name(delivery.name).and_then(|name| slice.moved().origin(name)),
+        ..delivery.clone()
+    };
+    remembered.iter().map(with_origin).collect()
 }
 
 /// The receive whose deliveries one with the attempt id `id` would hand out again, if it would.
@@ -98,13 +102,14 @@ fn still_held(fifo: &Fifo, id: &str, now: u64) -> Option<Vec<(PackedName, Held)>
     deliveries.iter().map(still_held).collect()
 }
 
-fn delivery(site: &Site, name: PackedName, held: Held, sequence: Option<u64>) -> Delivery {
+fn delivery(slice: &Slice, site: &Site, name: PackedName, held: Held) -> Delivery {
+    let fifo = matches!(slice.messages, Messages::Fifo(_));
     Delivery {
         name: name.name(),
         receive_count: held.receive_count,
-        first_received_at: held.first_received_at(),
+        first_received_at: slice.first_received_at(name, held),
         deadline: held.visible_at,
-        sequence,
+        sequence: fifo.then(|| name.sequence(site.epoch)),
         receipt: ReceiptHandle {
             partition: site.partition,
             queue: site.queue,
@@ -113,5 +118,6 @@ fn delivery(site: &Site, name: PackedName, held: Held, sequence: Option<u64>) ->
             received_at: site.applied.now,
             deadline: held.visible_at,
         },
+        origin: slice.moved().origin(name),
     }
 }

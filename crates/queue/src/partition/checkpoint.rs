@@ -8,11 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Applied, Hosted, LiveRun, Partition, Tombstone};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::command::LATEST_T;
-use crate::ids::INDEX_LIMIT;
+use crate::ids::{INDEX_LIMIT, QueueId};
+use crate::moved::MovedMessages;
 use crate::requests::Requests;
 use crate::slice::Slice;
 
+/// Of a partition without moved messages; such ones stay readable to releases that know none.
 const VERSION: u8 = 1;
+
+/// With the slices' moved messages at the end.
+const MOVED_VERSION: u8 = 2;
 
 /// Up to this estimate of its memory, a partition is checked after each entry in debug builds.
 const SMALL_BYTES: usize = 32 * 1024;
@@ -21,9 +26,14 @@ const SMALL_BYTES: usize = 32 * 1024;
 const SELDOM: u64 = 4_096;
 
 impl Partition {
-    /// The persisted state, version 1.
+    /// The persisted state: version 1, or 2 once messages have moved.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::versioned(VERSION);
+        let slices = self.slices.values().map(|hosted| &hosted.slice);
+        let with_moved: Vec<&Slice> = slices.filter(|slice| slice.moved().len() > 0).collect();
+        let mut writer = Writer::versioned(match with_moved.is_empty() {
+            true => VERSION,
+            false => MOVED_VERSION,
+        });
         writer.partition(self.id);
         writer.byte(self.epoch);
         writer.number(self.applied.index);
@@ -39,12 +49,21 @@ impl Partition {
         for Hosted { slice, .. } in self.slices.values() {
             slice.write(&mut writer);
         }
+        if !with_moved.is_empty() {
+            writer.length(with_moved.len());
+            for slice in with_moved {
+                writer.queue(slice.descriptor.id);
+                slice.moved().write(&mut writer);
+            }
+        }
         writer.finish()
     }
 
     /// Reads what [`Partition::encode`] wrote, and checks it as [`Partition::validate`] does.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::versioned(bytes, VERSION)?;
+        let moved = bytes.first() == Some(&MOVED_VERSION);
+        let version = if moved { MOVED_VERSION } else { VERSION };
+        let mut reader = Reader::versioned(bytes, version)?;
         let mut partition = Self::new(reader.partition()?);
         partition.epoch = reader.byte("epoch")?;
         partition.applied = Applied {
@@ -64,12 +83,17 @@ impl Partition {
                 .insert(queue, Tombstone { version, until });
             partition.agenda.insert((until, queue));
         }
+        let mut slices = BTreeMap::new();
         for _ in 0..reader.length("slices")? {
             let slice = Slice::read(&mut reader)?;
-            let queue = slice.descriptor.id;
-            if partition.slices.contains_key(&queue) {
+            if slices.insert(slice.descriptor.id, slice).is_some() {
                 return Err(DecodeError::Impossible("slice twice"));
             }
+        }
+        if moved {
+            read_moved(&mut reader, &mut slices)?;
+        }
+        for (queue, slice) in slices {
             partition.host(queue, slice);
         }
         reader.finish()?;
@@ -96,6 +120,9 @@ impl Partition {
 
     fn check(&self) -> Result<(), &'static str> {
         self.requests.check()?;
+        if !self.arrivals.is_empty() {
+            return Err("no message is between slices when an entry is applied");
+        }
         let mut agenda = BTreeSet::new();
         let mut bytes = 0;
         for (queue, hosted) in &self.slices {
@@ -109,6 +136,10 @@ impl Partition {
             if (hosted.chore_at, hosted.bytes) != (hosted.slice.next_chore(), hosted.slice.bytes())
             {
                 return Err("a slice is filed as it is");
+            }
+            let mut moved = hosted.slice.moved().names();
+            if moved.any(|name| name.index() > self.applied.index) {
+                return Err("no message moved in an entry yet to be applied");
             }
             agenda.insert((hosted.chore_at, *queue));
             bytes += hosted.bytes;
@@ -147,6 +178,22 @@ impl Partition {
             .then_some(())
             .ok_or("no message is ahead of the log")
     }
+}
+
+fn read_moved(
+    reader: &mut Reader<'_>,
+    slices: &mut BTreeMap<QueueId, Slice>,
+) -> Result<(), DecodeError> {
+    for _ in 0..reader.length("slices with moved messages")? {
+        let slice = slices.get_mut(&reader.queue()?);
+        let slice = slice.ok_or(DecodeError::Impossible("moved messages without a slice"))?;
+        let moved = MovedMessages::read(reader)?;
+        if moved.len() == 0 || slice.moved().len() > 0 {
+            return Err(DecodeError::Impossible("moved messages of a slice"));
+        }
+        slice.set_moved(moved);
+    }
+    Ok(())
 }
 
 /// Whether no message is in two of these runs, which are in their order.

@@ -3,9 +3,9 @@
 
 use hikyaku_queue::{
     ChangeVisibilityError, Command, DecodeError, DeduplicationScope, DeleteError, Delivery,
-    Descriptor, HandleKey, HandleSealer, LATEST_T, MessageId, Name, Operation, Partition,
-    PartitionId, QueueId, QueueKind, QueueState, ReceiptHandle, Reply, RequestId, SendError,
-    SendMessage, Sent, VisibilityChange, decode_head, encode_head,
+    Descriptor, HandleKey, HandleSealer, LATEST_T, MessageId, Name, Operation, Origin, Partition,
+    PartitionId, QueueId, QueueKind, QueueState, ReceiptHandle, Redrive, Reply, RequestId,
+    SendError, SendMessage, Sent, VisibilityChange, decode_head, encode_head,
 };
 use proptest::prelude::*;
 
@@ -49,6 +49,8 @@ fn fifo_descriptor() -> Descriptor {
         in_flight_limit: 120_000,
         spread: vec![PartitionId(3), PartitionId(200)],
         draining: vec![],
+        guests: Vec::new(),
+        redrive: None,
     }
 }
 
@@ -120,6 +122,7 @@ fn replies() -> Vec<Reply> {
         deadline: 1_700_000_030_000,
         sequence: None,
         receipt: handle(),
+        origin: None,
     };
     vec![
         Reply::Sent(vec![
@@ -150,6 +153,9 @@ fn replies() -> Vec<Reply> {
         Reply::OverInFlightLimit,
         Reply::TakesNoSends,
         Reply::Emptiness { empty: true },
+        Reply::TargetNeeded {
+            target: QueueId(300),
+        },
     ]
 }
 
@@ -175,6 +181,48 @@ fn descriptors_with_draining_partitions_are_pinned() {
         "02ac02020103b0ea010080e0e5a40101c0a9070203c8010104"
     );
     assert_eq!(Descriptor::decode(&bytes), Ok(draining));
+}
+
+#[test]
+fn descriptors_with_a_redrive_are_pinned() {
+    let redriving = Descriptor {
+        guests: vec![PartitionId(6)],
+        redrive: Some(Redrive {
+            target: QueueId(5),
+            max_receive_count: 1_000,
+            source: "q".to_owned(),
+        }),
+        ..fifo_descriptor()
+    };
+    let bytes = redriving.encode();
+    assert_eq!(
+        hex(&bytes),
+        "03ac02020103b0ea010080e0e5a40101c0a9070203c8010001060105e8070171"
+    );
+    assert_eq!(Descriptor::decode(&bytes), Ok(redriving));
+}
+
+#[test]
+fn deliveries_of_dead_letters_are_pinned() {
+    let Reply::Received(mut deliveries) = replies().swap_remove(1) else {
+        panic!("the second reply is a receive's");
+    };
+    deliveries[0].origin = Some(Box::new(Origin {
+        body: Name {
+            index: 9,
+            ordinal: 1,
+        },
+        sent_at: Some(5),
+        source: "q".into(),
+    }));
+    let reply = Reply::Received(deliveries);
+    let bytes = reply.encode();
+    assert_eq!(
+        hex(&bytes),
+        "010e01f0a204050180d095ffbc31b0ba97ffbc310003ac02f0a204050280d095ffbc31b0ba97ffbc\
+         3101090101050171"
+    );
+    assert_eq!(Reply::decode(&bytes), Ok(reply));
 }
 
 #[test]
@@ -285,10 +333,10 @@ fn checkpoints_that_keep_all_answers_are_read() {
 #[test]
 fn unknown_versions_are_refused() {
     let mut bytes = partition().encode();
-    bytes[0] = 2;
+    bytes[0] = 3;
     assert_eq!(
         Partition::decode(&bytes).unwrap_err(),
-        DecodeError::UnknownVersion(2)
+        DecodeError::UnknownVersion(3)
     );
 }
 
@@ -361,7 +409,7 @@ const COMMANDS: [&str; 8] = [
     "0100000000000000000000000000000102a0ec96ffbc31ac020208",
 ];
 
-const REPLIES: [&str; 13] = [
+const REPLIES: [&str; 14] = [
     "01010400cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd0180808080808080801001010203",
     "010201f0a204050180d095ffbc31b0ba97ffbc310003ac02f0a204050280d095ffbc31b0ba97ffbc\
      31",
@@ -376,6 +424,7 @@ const REPLIES: [&str; 13] = [
     "010b",
     "010c",
     "010d01",
+    "010fac02",
 ];
 
 const CHECKPOINT: &str = "\

@@ -19,7 +19,7 @@ fn fills_from_one_group_before_the_next() {
 fn nothing_behind_an_in_flight_message_is_delivered() {
     let mut queue = Queue::fifo();
     queue.send_to(0, "a", "a1");
-    let head = queue.receive(1, 1)[0];
+    let head = queue.receive(1, 1).remove(0);
     queue.send_to(2, "a", "a2");
     assert!(queue.effects.receivable.is_empty());
     assert!(queue.receive(3, 10).is_empty());
@@ -142,7 +142,7 @@ fn a_received_message_is_not_delayed_again() {
     let mut queue = Queue::fifo();
     queue.put(0, |descriptor| descriptor.delay_ms = 10 * SECOND);
     queue.send_to(0, "a", "a1");
-    let held = queue.receive(10 * SECOND, 1)[0];
+    let held = queue.receive(10 * SECOND, 1).remove(0);
     queue.change(11 * SECOND, held.receipt, 0).unwrap();
     assert_eq!(queue.receive_texts(11 * SECOND, 1), ["a1"]);
 }
@@ -177,7 +177,7 @@ fn a_duplicate_is_answered_with_the_first_id_and_number() {
 fn deduplication_outlives_receive_and_delete() {
     let mut queue = Queue::fifo();
     queue.send_to(0, "a", "a1");
-    let held = queue.receive(1, 1)[0];
+    let held = queue.receive(1, 1).remove(0);
     queue.delete(2, held.receipt).unwrap();
     assert!(queue.send_to(3, "a", "a1").duplicate);
 }

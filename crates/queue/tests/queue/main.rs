@@ -5,6 +5,7 @@
     reason = "these are tests; clippy sees only the functions marked so"
 )]
 
+mod dead_letters;
 mod encodings;
 mod fifo;
 mod memory;

@@ -23,6 +23,26 @@ struct Message {
     count: u32,
     number: u32,
     first_received_at: u64,
+    letter: Option<Letter>,
+}
+
+/// What makes a message a dead letter.
+#[derive(Debug, Clone)]
+struct Letter {
+    body: Name,
+    sent_at: Option<u64>,
+    source: String,
+    /// Receives before it came here.
+    count: u32,
+}
+
+/// A message that left a queue in the entry at hand.
+#[derive(Debug)]
+struct Arriving {
+    target: QueueId,
+    purge_epoch: u64,
+    source: String,
+    message: Message,
 }
 
 #[derive(Debug, Clone)]
@@ -51,6 +71,9 @@ pub struct Queue {
     turns: Vec<String>,
     own_is_next: bool,
     used_at: u64,
+    /// Of the receive at hand: after how many receives messages leave, and those that did.
+    limit: Option<u32>,
+    leaving: Vec<Message>,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +86,9 @@ pub struct Model {
     handed_out: Vec<Grant>,
     /// What was taken back of it.
     taken_back: Vec<Grant>,
+    arriving: Vec<Arriving>,
+    /// Queues at which messages arrived with the last entry.
+    pub arrived: Vec<QueueId>,
 }
 
 #[derive(Debug, Clone)]
@@ -87,6 +113,11 @@ impl Model {
         self.queues.iter().find(|queue| queue.descriptor.id == id)
     }
 
+    fn queue_mut(&mut self, id: QueueId) -> &mut Queue {
+        let found = self.queues.iter_mut().find(|it| it.descriptor.id == id);
+        found.expect("the queue was looked for")
+    }
+
     pub fn has_answered(&self, id: RequestId) -> bool {
         self.answered.iter().any(|answered| answered.id == id)
     }
@@ -103,7 +134,43 @@ impl Model {
                 name.ordinal += messages.len() as u32;
             }
         }
+        self.arrive(name);
         replies
+    }
+
+    /// What left in the entry arrives, named behind all that the entry sent.
+    fn arrive(&mut self, mut name: Name) {
+        let now = self.now;
+        self.arrived.clear();
+        for arriving in std::mem::take(&mut self.arriving) {
+            let mut found = self.queues.iter_mut();
+            let found = found.find(|queue| queue.descriptor.id == arriving.target);
+            if let Some(queue) = found
+                && queue.descriptor.purge_epoch == arriving.purge_epoch
+            {
+                queue.take_in(name, now, arriving);
+                self.arrived.push(queue.descriptor.id);
+            }
+            name.ordinal += 1;
+        }
+    }
+
+    /// Where the messages of a queue go that leave it: nowhere, or to be asked for.
+    fn target(&self, source: QueueId) -> Result<Option<QueueId>, QueueId> {
+        let source = self.queue(source).expect("the command has met its queue");
+        let Some(redrive) = &source.descriptor.redrive else {
+            return Ok(None);
+        };
+        let target = redrive.target;
+        if self.tombstones.iter().any(|(id, ..)| *id == target) {
+            return Ok(None);
+        }
+        let queue = self.queue(target).ok_or(target)?;
+        let descriptor = &queue.descriptor;
+        let mut takes = descriptor.spread.iter().chain(&descriptor.guests);
+        let is_here = takes.any(|partition| *partition == PARTITION);
+        let fits = queue.is_fifo() == source.is_fifo() && target != source.descriptor.id;
+        Ok((fits && is_here).then_some(target))
     }
 
     /// What was taken back is nobody's under its old receive number.
@@ -134,23 +201,47 @@ impl Model {
             return Reply::QueueGone;
         }
         let now = self.now;
-        let found = self
-            .queues
-            .iter_mut()
-            .find(|queue| queue.descriptor.id == command.queue);
-        let have = found.as_ref().map(|queue| queue.descriptor.version);
-        let Some(queue) = found.filter(|_| have >= Some(command.descriptor_version)) else {
+        let have = self.queue(command.queue).map(|it| it.descriptor.version);
+        if have.is_none() || have < Some(command.descriptor_version) {
             return Reply::DescriptorNeeded { have };
+        }
+        let receives = matches!(command.operation, Operation::Receive { .. });
+        let target = match self.target(command.queue) {
+            Ok(target) => target.filter(|_| receives),
+            Err(target) if receives => return Reply::TargetNeeded { target },
+            Err(_) => None,
         };
+        let queue = self.queue_mut(command.queue);
         queue.pass_time(now);
         queue.used_at = now;
-        let reply = match &command.operation {
+        let redrive = queue.descriptor.redrive.clone();
+        let redrive = redrive.filter(|_| target.is_some());
+        queue.limit = redrive.as_ref().map(|redrive| redrive.max_receive_count);
+        let mut reply = match &command.operation {
             Operation::ReturnUnread {
                 receive,
                 deliveries,
             } => self.return_unread(command.queue, *receive, deliveries),
             operation => queue.operate(now, name, operation),
         };
+        let on_its_way = |it: &Arriving| it.target == command.queue;
+        if let Reply::Emptiness { empty } = &mut reply {
+            *empty &= !self.arriving.iter().any(on_its_way);
+        }
+        let leaving = std::mem::take(&mut self.queue_mut(command.queue).leaving);
+        if let Some(redrive) = redrive.filter(|_| !leaving.is_empty()) {
+            let queue = self.queue_mut(redrive.target);
+            queue.pass_time(now);
+            queue.used_at = now;
+            let purge_epoch = queue.descriptor.purge_epoch;
+            self.arriving
+                .extend(leaving.into_iter().map(|message| Arriving {
+                    target: redrive.target,
+                    purge_epoch,
+                    source: redrive.source.clone(),
+                    message,
+                }));
+        }
         let without_effect = match &reply {
             Reply::Received(deliveries) => deliveries.is_empty(),
             Reply::OverInFlightLimit | Reply::TakesNoSends | Reply::Emptiness { .. } => true,
@@ -245,7 +336,34 @@ impl Queue {
             turns: vec![],
             own_is_next: false,
             used_at: now,
+            limit: None,
+            leaving: vec![],
         }
+    }
+
+    /// On FIFO, as if it had been sent now.
+    fn take_in(&mut self, name: Name, now: u64, arriving: Arriving) {
+        let mut message = arriving.message;
+        let before = message.letter.take();
+        let body = before.as_ref().map_or(message.name, |letter| letter.body);
+        let mut sent_at = before.and_then(|letter| letter.sent_at);
+        message.name = name;
+        message.own_time = Some(now);
+        if self.is_fifo() {
+            sent_at = Some(now);
+            message.sent_at = now;
+            message.own_time = None;
+            message.number = message.count;
+        }
+        message.letter = Some(Letter {
+            body,
+            sent_at,
+            source: arriving.source,
+            count: message.count,
+        });
+        let message_group = message.message_group.clone();
+        self.messages.push(message);
+        self.file(&message_group, now);
     }
 
     fn is_fifo(&self) -> bool {
@@ -359,13 +477,18 @@ impl Queue {
         }
     }
 
-    pub fn names(&self) -> impl Iterator<Item = Name> {
-        self.messages.iter().map(|message| message.name)
+    /// Where the messages' bodies lie.
+    pub fn bodies(&self) -> impl Iterator<Item = Name> {
+        self.messages.iter().map(|message| {
+            let letter = message.letter.as_ref();
+            letter.map_or(message.name, |letter| letter.body)
+        })
     }
 
     pub fn counts(&self, now: u64) -> Counts {
         let in_flight = self.in_flight(now) as u64;
-        let delayed = |m: &&Message| m.number == 0 && self.visible_at(m) > now;
+        let untouched = |m: &Message| m.number == 0 || m.own_time.is_none();
+        let delayed = |m: &&Message| untouched(m) && self.visible_at(m) > now;
         let delayed = self.messages.iter().filter(delayed).count() as u64;
         let oldest = self
             .messages

@@ -136,7 +136,7 @@ fn a_purge_drops_everything_before_it_and_nothing_after() {
     let mut queue = Queue::fifo();
     queue.send_to(0, "a", "a1");
     queue.send_to(0, "b", "b1");
-    let held = queue.receive(1, 1)[0];
+    let held = queue.receive(1, 1).remove(0);
     queue.put(2, |descriptor| descriptor.purge_epoch += 1);
     assert_eq!(queue.counts(2), (0, 0, 0));
     assert!(

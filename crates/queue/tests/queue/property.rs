@@ -38,10 +38,13 @@ impl Run {
             .collect();
         let replies = self.apply(&commands);
         for (command, reply) in commands.iter().zip(replies) {
-            if let Reply::DescriptorNeeded { .. } = reply {
-                let put = self.script.put(command.queue);
-                self.apply(&[put, command.clone()]);
-            }
+            let needed = match reply {
+                Reply::DescriptorNeeded { .. } => command.queue,
+                Reply::TargetNeeded { target } => target,
+                _ => continue,
+            };
+            let put = self.script.put(needed);
+            self.apply(&[put, command.clone()]);
         }
     }
 
@@ -104,6 +107,11 @@ impl Run {
                 .iter()
                 .any(|o| o.effects.receivable.contains(&queue))
         };
+        for queue in &self.model.arrived {
+            if self.partition.has_candidate(*queue, self.now) {
+                assert!(woken(*queue), "arrivals by {commands:#?}");
+            }
+        }
         for (command, outcome) in commands.iter().zip(outcomes) {
             let took_effect = matches!(
                 outcome.reply,
@@ -137,7 +145,7 @@ impl Run {
                 })
             })
         });
-        let mut expected: Vec<Name> = self.model.queues.iter().flat_map(|q| q.names()).collect();
+        let mut expected: Vec<Name> = self.model.queues.iter().flat_map(|q| q.bodies()).collect();
         expected.sort();
         // Runs over several entries may interleave.
         let mut live: Vec<Name> = live.collect();

@@ -5,7 +5,7 @@
 
 use hikyaku_queue::{
     Command, DeduplicationScope, Delivery, Descriptor, MessageId, Operation, PartitionId, QueueId,
-    QueueKind, QueueState, Reply, RequestId, SendMessage, VisibilityChange,
+    QueueKind, QueueState, Redrive, Reply, RequestId, SendMessage, VisibilityChange,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -56,6 +56,10 @@ pub enum Setting {
     Delete,
     /// The partition leaves the spread, or comes back.
     Leave,
+    /// The partition is one of a source, or is not.
+    Guest,
+    /// Messages leave after so many receives, for another queue of the kind.
+    Redrive(Option<u32>),
 }
 
 /// One command: on which queue, whether it comes too late, and the step.
@@ -95,6 +99,8 @@ fn setting() -> impl Strategy<Value = Setting> {
         1 => Just(Setting::Purge),
         1 => Just(Setting::Delete),
         1 => Just(Setting::Leave),
+        1 => Just(Setting::Guest),
+        4 => select(vec![None, Some(1), Some(1), Some(2)]).prop_map(Setting::Redrive),
     ]
 }
 
@@ -161,11 +167,19 @@ impl Script {
             dedup_scope: DeduplicationScope::MessageGroup,
         };
         let kinds = [QueueKind::Standard, FIFO, grouped, QueueKind::Standard];
-        let descriptors = QUEUES
+        let mut descriptors: Vec<Descriptor> = QUEUES
             .into_iter()
             .zip(kinds)
             .map(|(id, kind)| descriptor(id, kind))
             .collect();
+        // From the start, so that most scripts see dead letters.
+        for (from, to) in [(0, 3), (1, 2)] {
+            descriptors[from].redrive = Some(Redrive {
+                target: QUEUES[to],
+                max_receive_count: 2,
+                source: "source".to_owned(),
+            });
+        }
         Self {
             descriptors,
             deliveries: vec![],
@@ -216,7 +230,7 @@ impl Script {
                 strays,
             } => {
                 let (receive, deliveries) = self.recent(&self.receives, receive)?;
-                let deliveries = deliveries.iter().filter(|_| *whole).copied();
+                let deliveries = deliveries.iter().filter(|_| *whole).cloned();
                 let strays = strays.iter().filter_map(|pick| self.delivery(pick));
                 let deliveries = deliveries.chain(strays);
                 Operation::ReturnUnread {
@@ -273,7 +287,7 @@ impl Script {
         if let Reply::Received(deliveries) = reply
             && !deliveries.is_empty()
         {
-            self.deliveries.extend(deliveries);
+            self.deliveries.extend(deliveries.iter().cloned());
             self.receives.push((request, deliveries.clone()));
         }
     }
@@ -320,6 +334,17 @@ impl Script {
                     .retain(|partition| *partition != PARTITION);
                 descriptor.draining.push(PARTITION);
             }
+            Setting::Guest if descriptor.guests.is_empty() => descriptor.guests.push(PARTITION),
+            Setting::Guest => descriptor.guests.clear(),
+            Setting::Redrive(limit) => {
+                let other = [QUEUES[3], QUEUES[2], QUEUES[1], QUEUES[0]];
+                let at = QUEUES.iter().position(|id| *id == act.queue).unwrap();
+                descriptor.redrive = limit.map(|max_receive_count| Redrive {
+                    target: other[at],
+                    max_receive_count,
+                    source: format!("queue {}", act.queue),
+                });
+            }
             Setting::Leave => {
                 descriptor.draining.clear();
                 descriptor.spread.push(PARTITION);
@@ -329,7 +354,7 @@ impl Script {
     }
 
     fn delivery(&self, index: &Index) -> Option<Delivery> {
-        self.recent(&self.deliveries, index).copied()
+        self.recent(&self.deliveries, index).cloned()
     }
 
     /// The most recent ones are the interesting ones.

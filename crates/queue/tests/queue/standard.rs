@@ -18,13 +18,13 @@ fn hands_out_in_the_order_sent() {
 fn redelivers_after_visibility_timeout() {
     let mut queue = Queue::standard();
     queue.send(0, &["one"]);
-    let first = queue.receive(SECOND, 1)[0];
+    let first = queue.receive(SECOND, 1).remove(0);
     assert_eq!(
         (first.receive_count, first.first_received_at, first.deadline),
         (1, 1_000, 31_000)
     );
     assert!(queue.receive(31 * SECOND - 1, 1).is_empty());
-    let again = queue.receive(31 * SECOND, 1)[0];
+    let again = queue.receive(31 * SECOND, 1).remove(0);
     assert_eq!((again.receive_count, again.first_received_at), (2, 1_000));
     assert_ne!(again.receipt, first.receipt);
 }
@@ -118,7 +118,7 @@ fn an_older_handle_re_times_and_the_change_is_not_remembered() {
     assert_eq!(queue.receive(30 * SECOND, 1).len(), 1);
     assert_eq!(queue.change(31 * SECOND, first, 0), Ok(()));
     assert_eq!(queue.effects.receivable, [QUEUE]);
-    let third = queue.receive(31 * SECOND, 1)[0];
+    let third = queue.receive(31 * SECOND, 1).remove(0);
     assert_eq!((third.receive_count, third.deadline), (3, 61 * SECOND));
 }
 

@@ -28,6 +28,8 @@ pub fn descriptor(id: QueueId, kind: QueueKind) -> Descriptor {
         in_flight_limit: 120_000,
         spread: vec![PartitionId(3)],
         draining: vec![],
+        guests: Vec::new(),
+        redrive: None,
     }
 }
 

@@ -21,7 +21,7 @@ fn comes_back_uncounted() {
     let unread = queue.receive_as(5, &receive);
     queue.return_unread(6, &receive, &unread);
     assert_eq!(queue.effects.receivable, [QUEUE]);
-    let read = queue.receive(7, 1)[0];
+    let read = queue.receive(7, 1).remove(0);
     assert_eq!((read.receive_count, read.first_received_at), (1, 7));
     assert_ne!(
         read.receipt.receive_number,
@@ -81,7 +81,7 @@ fn a_second_return_does_not_take_from_a_later_holder() {
     let receive = queue.receive_command(None);
     let unread = queue.receive_as(1, &receive);
     queue.return_unread(2, &receive, &unread);
-    let held = queue.receive(3, 1)[0];
+    let held = queue.receive(3, 1).remove(0);
     assert_eq!(held.receive_count, unread[0].receive_count);
     queue.return_unread(4, &receive, &unread);
     assert_eq!(queue.counts(4), (0, 1, 0));
@@ -137,7 +137,7 @@ fn what_was_received_since_stays_and_the_retry_does_not_share_it() {
 #[test]
 fn what_an_older_holder_has_re_timed_stays_invisible() {
     let mut queue = one_message();
-    let older = queue.receive(0, 1)[0];
+    let older = queue.receive(0, 1).remove(0);
     let receive = queue.receive_command(None);
     let unread = queue.receive_as(30 * SECOND, &receive);
     queue.change(31 * SECOND, older.receipt, MINUTE).unwrap();
@@ -162,7 +162,7 @@ fn what_is_re_timed_after_the_return_counts_as_in_flight() {
 fn what_was_deleted_stays_deleted() {
     let mut queue = Queue::standard();
     queue.send(0, &["one", "two"]);
-    let older = queue.receive(0, 1)[0];
+    let older = queue.receive(0, 1).remove(0);
     let receive = queue.receive_command(None);
     let unread = queue.receive_as(30 * SECOND, &receive);
     queue.delete(31 * SECOND, older.receipt).unwrap();

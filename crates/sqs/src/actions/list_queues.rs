@@ -41,7 +41,7 @@ impl ListQueues {
                 .unwrap_or_default()
                 .to_owned(),
             max_results: wire.max_results.map(MaxResults::parse).transpose()?,
-            after: token.map(parse_token).transpose()?,
+            after: token.map(name_of_token).transpose()?,
         })
     }
 
@@ -56,12 +56,17 @@ impl ListQueues {
     /// None without `MaxResults`, as on AWS.
     #[must_use]
     pub fn next_token(&self, last: &QueueName) -> Option<String> {
-        self.max_results
-            .map(|_| BASE64_URL_SAFE_NO_PAD.encode(last.as_str()))
+        self.max_results.map(|_| token_of_name(last))
     }
 }
 
-fn parse_token(token: &str) -> Result<QueueName, SqsError> {
+/// The token of a page whose last queue has this name.
+pub(super) fn token_of_name(last: &QueueName) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(last.as_str())
+}
+
+/// The name in a token.
+pub(super) fn name_of_token(token: &str) -> Result<QueueName, SqsError> {
     let name = BASE64_URL_SAFE_NO_PAD.decode(token).ok();
     let name = name.and_then(|name| String::from_utf8(name).ok());
     name.and_then(|name| QueueName::try_new(&name))

@@ -11,6 +11,7 @@ pub mod delete_message_batch;
 pub mod delete_queue;
 pub mod get_queue_attributes;
 pub mod get_queue_url;
+pub mod list_dead_letter_source_queues;
 pub mod list_queue_tags;
 pub mod list_queues;
 pub mod purge_queue;

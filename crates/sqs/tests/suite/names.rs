@@ -5,7 +5,7 @@ use hikyaku_sqs::error::{ErrorCode, Fault};
 use hikyaku_sqs::request::{Envelope, Request};
 
 /// Operations that are read, and every member they have.
-const OPERATIONS: [(&str, &[&str]); 19] = [
+const OPERATIONS: [(&str, &[&str]); 20] = [
     ("CreateQueue", &["QueueName", "Attributes", "tags"]),
     ("DeleteQueue", &["QueueUrl"]),
     ("PurgeQueue", &["QueueUrl"]),
@@ -57,11 +57,14 @@ const OPERATIONS: [(&str, &[&str]); 19] = [
         &["QueueUrl", "Label", "AWSAccountIds", "Actions"],
     ),
     ("RemovePermission", &["QueueUrl", "Label"]),
+    (
+        "ListDeadLetterSourceQueues",
+        &["QueueUrl", "NextToken", "MaxResults"],
+    ),
 ];
 
 /// Operations that are known by name and not offered.
-const NOT_OFFERED: [&str; 4] = [
-    "ListDeadLetterSourceQueues",
+const NOT_OFFERED: [&str; 3] = [
     "StartMessageMoveTask",
     "CancelMessageMoveTask",
     "ListMessageMoveTasks",

@@ -52,6 +52,7 @@ fn answer(action: Action, body: &[u8], facts: QueueFacts) -> Result<(), SqsError
         Request::UntagQueue(request) => request.check().map(drop),
         Request::DeleteQueue(_)
         | Request::GetQueueUrl(_)
+        | Request::ListDeadLetterSourceQueues(_)
         | Request::ListQueueTags(_)
         | Request::ListQueues(_)
         | Request::PurgeQueue(_) => Ok(()),

@@ -18,7 +18,8 @@ impl Host {
             self.traffic.took(queue, results.len());
         }
         match reply {
-            Reply::DescriptorNeeded { .. } => self.stall(call),
+            Reply::DescriptorNeeded { .. } => self.stall(call, queue),
+            Reply::TargetNeeded { target } => self.stall(call, target),
             Reply::Received(_) if !found => self.park_or_answer(call, now_ms),
             Reply::Received(deliveries) => {
                 let receive = call.command.request_id;
@@ -63,10 +64,9 @@ impl Host {
         }
     }
 
-    /// Sets a call aside until its queue's descriptor is here.
-    pub(super) fn stall(&mut self, mut call: Call) {
+    /// Sets a call aside until the descriptor of `queue`, its own or its dead-letter queue, is here.
+    fn stall(&mut self, mut call: Call, queue: QueueId) {
         call.granted = false;
-        let queue = call.command.queue;
         let waiting = self.stalled.entry(queue).or_default();
         waiting.push(call);
         if waiting.len() == 1 {
@@ -91,8 +91,16 @@ impl Host {
             }
             Ok(None) => {
                 let now_ms = self.now_ms();
-                for call in calls {
+                let own = |call: &Call| call.command.queue == queue;
+                let (own, others): (Vec<Call>, Vec<Call>) = calls.into_iter().partition(own);
+                for call in own {
                     answer_plainly(call, Reply::QueueGone, now_ms);
+                }
+                if !others.is_empty() {
+                    let put = Operation::PutDescriptor(Descriptor::of_a_gone_queue(queue));
+                    self.waiting
+                        .push_back(own_call(self.own_command(queue, put)));
+                    self.waiting.extend(others);
                 }
             }
             Err(MetadataUnreachable) => {

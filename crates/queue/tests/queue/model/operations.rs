@@ -1,8 +1,8 @@
 //! The model's operations on a queue.
 
 use hikyaku_queue::{
-    ChangeVisibilityError, DeduplicationScope, DeleteError, Delivery, Name, Operation, QueueKind,
-    ReceiptHandle, Reply, SendError, SendMessage, Sent, VisibilityChange,
+    ChangeVisibilityError, DeduplicationScope, DeleteError, Delivery, Name, Operation, Origin,
+    QueueKind, ReceiptHandle, Reply, SendError, SendMessage, Sent, VisibilityChange,
 };
 
 use super::{Attempt, Message, PARTITION, Queue, Remembered};
@@ -71,6 +71,7 @@ impl Queue {
             count: 0,
             number: 0,
             first_received_at: 0,
+            letter: None,
         };
         let QueueKind::Fifo { dedup_scope } = self.descriptor.kind else {
             let delay = sent.delay_ms.unwrap_or(self.descriptor.delay_ms);
@@ -126,7 +127,7 @@ impl Queue {
     }
 
     pub(super) fn in_flight(&self, now: u64) -> usize {
-        let held = |m: &&Message| m.number > 0 && self.visible_at(m) > now;
+        let held = |m: &&Message| m.number > 0 && m.own_time.is_some() && self.visible_at(m) > now;
         self.messages.iter().filter(held).count()
     }
 
@@ -158,7 +159,7 @@ impl Queue {
 
     fn receive_standard(&mut self, now: u64, max: usize, until: u64) -> Vec<Delivery> {
         let mut chosen: Vec<Name> = vec![];
-        while chosen.len() < max {
+        while chosen.len() < max && self.leaving.len() < 100 {
             let left = self
                 .messages
                 .iter()
@@ -181,7 +182,9 @@ impl Queue {
                 (Some(name), None) | (None, Some(name)) => name,
                 (None, None) => break,
             };
-            chosen.push(next);
+            if !self.leaves(next) {
+                chosen.push(next);
+            }
         }
         chosen
             .into_iter()
@@ -189,27 +192,42 @@ impl Queue {
             .collect()
     }
 
-    fn receive_fifo(&mut self, now: u64, max: usize, until: u64) -> Vec<Delivery> {
-        let mut chosen: Vec<Vec<Name>> = vec![];
-        let mut left = max;
-        for turn in &self.turns {
-            let group = self
-                .messages
-                .iter()
-                .filter(|message| message.message_group == *turn);
-            let visible = group.take_while(|message| self.visible_at(message) <= now);
-            let names: Vec<Name> = visible.map(|message| message.name).take(left).collect();
-            left -= names.len();
-            chosen.push(names);
+    /// Takes a message out if it was received as often as the policy allows.
+    fn leaves(&mut self, name: Name) -> bool {
+        let at = self.messages.iter().position(|it| it.name == name);
+        let message = &self.messages[at.unwrap()];
+        let before = message.letter.as_ref().map_or(0, |letter| letter.count);
+        let leaves = self
+            .limit
+            .is_some_and(|limit| message.count - before >= limit);
+        if leaves {
+            let message = self.messages.remove(at.unwrap());
+            self.leaving.push(message);
         }
+        leaves
+    }
+
+    fn receive_fifo(&mut self, now: u64, max: usize, until: u64) -> Vec<Delivery> {
         let mut deliveries = vec![];
-        for names in chosen.into_iter().filter(|names| !names.is_empty()) {
-            let message_group = self.message(names[0]).unwrap().message_group.clone();
+        for message_group in self.turns.clone() {
+            let left = max - deliveries.len();
+            let of_this_group = |m: &&Message| m.message_group == message_group;
+            let group = self.messages.iter().filter(of_this_group);
+            let visible = group.take_while(|message| self.visible_at(message) <= now);
+            let names: Vec<Name> = visible.map(|message| message.name).collect();
+            let mut chosen = vec![];
             for name in names {
-                deliveries.push(self.hand_out(now, name, until));
+                if chosen.len() < left && !self.leaves(name) {
+                    chosen.push(name);
+                }
             }
-            self.turns.retain(|turn| *turn != message_group);
-            self.file(&message_group, now);
+            for name in &chosen {
+                deliveries.push(self.hand_out(now, *name, until));
+            }
+            if left > 0 {
+                self.turns.retain(|turn| *turn != message_group);
+                self.file(&message_group, now);
+            }
         }
         deliveries
     }
@@ -244,6 +262,13 @@ impl Queue {
                 received_at: now,
                 deadline: until,
             },
+            origin: message.letter.as_ref().map(|letter| {
+                Box::new(Origin {
+                    body: letter.body,
+                    sent_at: letter.sent_at,
+                    source: letter.source.as_str().into(),
+                })
+            }),
         }
     }
 

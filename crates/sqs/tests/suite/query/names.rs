@@ -10,7 +10,7 @@ use hikyaku_sqs::request::{Envelope, Request};
 
 /// An operation, parameters of a form, and the members that they are.
 #[rustfmt::skip] // a table: one line each
-const FORMS: [(&str, &str, &str); 40] = [
+const FORMS: [(&str, &str, &str); 41] = [
     ("CreateQueue", "QueueName=q", r#"{"QueueName":"q"}"#),
     ("CreateQueue", "QueueName=q&Attribute.1.Name=DelaySeconds&Attribute.1.Value=5", r#"{"QueueName":"q","Attributes":{"DelaySeconds":"5"}}"#),
     ("CreateQueue", "QueueName=q&Attribute.2.Name=Policy&Attribute.2.Value=&Attribute.1.Name=DelaySeconds&Attribute.1.Value=5", r#"{"QueueName":"q","Attributes":{"DelaySeconds":"5","Policy":""}}"#),
@@ -27,6 +27,7 @@ const FORMS: [(&str, &str, &str); 40] = [
     ("SetQueueAttributes", "QueueUrl=q&Attribute.1.Name=Policy&Attribute.1.Value=%7B%7D", r#"{"QueueUrl":"q","Attributes":{"Policy":"{}"}}"#),
     ("SetQueueAttributes", "QueueUrl=q&Attribute.Name=DelaySeconds&Attribute.Value=1", r#"{"QueueUrl":"q","Attributes":{"DelaySeconds":"1"}}"#),
     ("ListQueues", "QueueNamePrefix=a&MaxResults=3&NextToken=YQ", r#"{"QueueNamePrefix":"a","MaxResults":3,"NextToken":"YQ"}"#),
+    ("ListDeadLetterSourceQueues", "QueueUrl=q&MaxResults=3&NextToken=YQ", r#"{"QueueUrl":"q","MaxResults":3,"NextToken":"YQ"}"#),
     ("ListQueueTags", "QueueUrl=q", r#"{"QueueUrl":"q"}"#),
     ("TagQueue", "QueueUrl=q&Tag.1.Key=a&Tag.1.Value=b", r#"{"QueueUrl":"q","Tags":{"a":"b"}}"#),
     ("UntagQueue", "QueueUrl=q&TagKey.1=a&TagKey.2=b", r#"{"QueueUrl":"q","TagKeys":["a","b"]}"#),
