@@ -90,6 +90,31 @@ async fn creating_again_compares_what_is_given_with_what_is() -> anyhow::Result<
 }
 
 #[tokio::test]
+async fn a_permission_is_a_statement_until_it_is_removed() -> anyhow::Result<()> {
+    let world = World::new().await?;
+    let url = world.queue("letters").await?;
+    let policy = async || {
+        let asked = world.sqs.get_queue_attributes().queue_url(&url);
+        let answer = asked.attribute_names(Policy).send().await?;
+        anyhow::Ok(answer.attributes.and_then(|mut all| all.remove(&Policy)))
+    };
+    let add = || {
+        let add = world.sqs.add_permission().queue_url(&url).label("read");
+        add.aws_account_ids("111122223333")
+            .actions("ReceiveMessage")
+            .send()
+    };
+    add().await?;
+    let text = policy().await?.expect("a policy was made");
+    assert!(text.contains("arn:aws:iam::111122223333:root"), "{text}");
+    assert_eq!(code(add().await), "InvalidParameterValue");
+    let remove = world.sqs.remove_permission().queue_url(&url);
+    remove.label("read").send().await?;
+    assert_eq!(policy().await?, None);
+    Ok(())
+}
+
+#[tokio::test]
 async fn names_are_checked() -> anyhow::Result<()> {
     let world = World::new().await?;
     let create = |name: &str| world.sqs.create_queue().queue_name(name);
