@@ -7,6 +7,10 @@ use std::net::IpAddr;
 
 use super::principal::Principal;
 
+/// The longest `User-Agent` that conditions look at, in bytes: SDKs send up to 300. What a pattern costs
+/// grows with the text, and this one the client chooses. A longer one is as good as none.
+const MAX_USER_AGENT_BYTES: usize = 512;
+
 /// What is known of a request besides who asks for what.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
@@ -116,10 +120,38 @@ impl Key {
             Self::SourceIp => around
                 .source
                 .map(|source| Found::Address(source.to_canonical())),
-            Self::UserAgent => around.user_agent.map(|agent| Found::Text(agent.to_owned())),
+            Self::UserAgent => around
+                .user_agent
+                .filter(|agent| agent.len() <= MAX_USER_AGENT_BYTES)
+                .map(|agent| Found::Text(agent.to_owned())),
             Self::UserName => principal
                 .user_name()
                 .map(|name| Found::Text(name.to_owned())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, Key, MAX_USER_AGENT_BYTES, Surroundings};
+    use crate::policy::Principal;
+    use crate::queue_name::AccountId;
+
+    #[test]
+    fn a_long_user_agent_is_not_looked_at() {
+        let root = Principal::root(AccountId::try_new("111111111111").unwrap());
+        let agent_of = |bytes: usize| {
+            let agent = "a".repeat(bytes);
+            let around = Surroundings {
+                source: None,
+                encrypted: true,
+                now_ms: 0,
+                user_agent: Some(&agent),
+            };
+            Key::UserAgent.of(&root, &around)
+        };
+        let longest = Found::Text("a".repeat(MAX_USER_AGENT_BYTES));
+        assert_eq!(agent_of(MAX_USER_AGENT_BYTES), Some(longest));
+        assert_eq!(agent_of(MAX_USER_AGENT_BYTES + 1), None);
     }
 }
