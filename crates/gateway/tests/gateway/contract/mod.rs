@@ -14,7 +14,7 @@
 mod errors;
 mod json;
 mod model;
-mod query;
+pub mod query;
 mod runner;
 mod said;
 mod table;
