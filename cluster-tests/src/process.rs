@@ -4,13 +4,14 @@
 //! by cargo, or the one `HIKYAKU_BIN` names. Each start takes a free port of loopback; ask for the
 //! address after it. Whatever happens to a test, its server ends with it.
 
+mod nodes;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{env, fs, io};
 
@@ -21,7 +22,6 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use crate::client::Connection;
-use crate::links::Links;
 
 /// A start replays the log: a debug build with a long one on a busy machine needs a while.
 const START_DEADLINE: Duration = Duration::from_secs(60);
@@ -40,13 +40,6 @@ const SHOWN_LOG_LINES: usize = 40;
 
 /// How long a client waits for one answer.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Ports of nodes among themselves, and how often one is drawn until it is free.
-const PORTS: std::ops::Range<u16> = 11_000..20_000;
-const PORT_DRAWS: u32 = 1_000;
-
-/// Partitions of a cluster of several nodes: enough that each node leads some.
-const PARTITIONS: &str = "6";
 
 /// A server process and its data directory.
 #[derive(Debug)]
@@ -90,102 +83,6 @@ impl Server {
         server.argue(arguments);
         server.restart().await?;
         Ok(server)
-    }
-
-    /// Starts so many servers that found a cluster together, and waits until all are ready.
-    ///
-    /// # Errors
-    /// As [`Server::start`].
-    pub async fn start_cluster(count: usize) -> anyhow::Result<Vec<Self>> {
-        let mut servers = Self::cluster(count)?;
-        let starts = servers.iter_mut().map(Self::restart);
-        futures_util::future::try_join_all(starts).await?;
-        Ok(servers)
-    }
-
-    /// Servers that will found a cluster together once all of them are started.
-    ///
-    /// # Errors
-    /// When there is no free port.
-    pub fn cluster(count: usize) -> anyhow::Result<Vec<Self>> {
-        let held = Ports::hold(count)?;
-        let nodes = held.addresses.iter().map(|address| (*address, *address));
-        Self::nodes(nodes.collect())
-    }
-
-    /// Servers that will found a cluster together, all of whose links can be cut.
-    ///
-    /// # Errors
-    /// When there is no free port.
-    pub fn linked_cluster(count: usize) -> anyhow::Result<(Vec<Self>, Links)> {
-        let (proxies, behind) = (Ports::hold(count)?, Ports::hold(count)?.addresses);
-        let advertised = proxies.addresses.iter().copied();
-        let servers = Self::nodes(advertised.zip(behind.iter().copied()).collect())?;
-        let listeners = proxies.listeners.into_iter().map(|listener| {
-            listener.set_nonblocking(true)?;
-            tokio::net::TcpListener::from_std(listener)
-        });
-        let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
-        Ok((
-            servers,
-            Links::open(listeners.into_iter().zip(behind).collect()),
-        ))
-    }
-
-    /// Nodes that are reached at one address and listen on another.
-    fn nodes(nodes: Vec<(SocketAddr, SocketAddr)>) -> anyhow::Result<Vec<Self>> {
-        let peers: Vec<String> = nodes
-            .iter()
-            .map(|(reached, _)| reached.to_string())
-            .collect();
-        let peers = peers.join(",");
-        let of = |(reached, listens): (SocketAddr, SocketAddr)| {
-            let arguments = [
-                "server",
-                "--auth-accept-any-credentials",
-                "true",
-                "--cluster-partitions",
-                PARTITIONS,
-                "--cluster-peers",
-                &peers,
-                "--cluster-peer-listen",
-                &listens.to_string(),
-                "--cluster-advertise",
-                &reached.to_string(),
-            ];
-            Self::new(arguments.map(str::to_owned).to_vec())
-        };
-        nodes.into_iter().map(of).collect()
-    }
-
-    /// A router of the cluster that `servers` found, started once they are there.
-    ///
-    /// # Errors
-    /// As [`Server::start`].
-    pub async fn start_router(servers: &[Self]) -> anyhow::Result<Self> {
-        let mut router = Self::new(of_cluster(servers)?)?;
-        router.argue(&["--roles", "router"]);
-        router.restart().await?;
-        Ok(router)
-    }
-
-    /// A node that joins the cluster that `servers` found, started once they are there.
-    ///
-    /// # Errors
-    /// As [`Server::start`].
-    pub async fn start_joining(servers: &[Self]) -> anyhow::Result<Self> {
-        let mut joining = Self::new(of_cluster(servers)?)?;
-        let address = hold_port()?.local_addr()?;
-        joining.argue(&["--cluster-peer-listen", &address.to_string()]);
-        joining.restart().await?;
-        Ok(joining)
-    }
-
-    /// Where other nodes reach it; `None` for one that is alone, and for a router.
-    pub fn peer_address(&self) -> Option<&str> {
-        let mut arguments = self.arguments.iter();
-        arguments.find(|it| *it == "--cluster-peer-listen")?;
-        arguments.next().map(String::as_str)
     }
 
     /// Waits until it has ended by itself.
@@ -438,23 +335,6 @@ impl Server {
     }
 }
 
-/// What a node is told that belongs to the cluster of `servers`.
-fn of_cluster(servers: &[Server]) -> anyhow::Result<Vec<String>> {
-    let founder = servers.first().context("a node needs a cluster")?;
-    let mut arguments = founder.arguments.iter();
-    let peers = arguments.position(|it| it == "--cluster-peers");
-    let peers = peers.and_then(|_| arguments.next());
-    let peers = peers.context("a cluster has peers")?;
-    let arguments = [
-        "server",
-        "--auth-accept-any-credentials",
-        "true",
-        "--cluster-peers",
-        peers,
-    ];
-    Ok(arguments.map(str::to_owned).to_vec())
-}
-
 /// Opens a connection to a server.
 ///
 /// # Errors
@@ -532,37 +412,4 @@ fn find_binary() -> anyhow::Result<PathBuf> {
         .context("cargo cannot be run")?;
     ensure!(status.success(), "cargo could not build hikyaku: {status}");
     Ok(profile.join("hikyaku"))
-}
-
-/// Ports for nodes, held together so that no two get the same.
-struct Ports {
-    listeners: Vec<TcpListener>,
-    addresses: Vec<SocketAddr>,
-}
-
-impl Ports {
-    fn hold(count: usize) -> io::Result<Self> {
-        let listeners: Vec<_> = (0..count).map(|_| hold_port()).collect::<io::Result<_>>()?;
-        let addresses = listeners.iter().map(TcpListener::local_addr);
-        let addresses = addresses.collect::<io::Result<_>>()?;
-        Ok(Self {
-            listeners,
-            addresses,
-        })
-    }
-}
-
-/// A port for a node that comes back to it: outside the range from which the system draws the ports of
-/// outgoing connections, or one of those could have it while the node is down.
-fn hold_port() -> io::Result<TcpListener> {
-    static DRAWN: AtomicU32 = AtomicU32::new(0);
-    let draw = |_| {
-        let drawn = DRAWN.fetch_add(1, Ordering::Relaxed);
-        let place = std::process::id().wrapping_mul(61).wrapping_add(drawn);
-        (u32::from(PORTS.start) + place % PORTS.len() as u32) as u16
-    };
-    (0..PORT_DRAWS)
-        .map(draw)
-        .find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok())
-        .ok_or_else(|| io::ErrorKind::AddrInUse.into())
 }

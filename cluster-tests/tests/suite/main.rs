@@ -7,6 +7,7 @@ mod chaos;
 mod cluster;
 mod kill;
 mod operator;
+mod peer_tls;
 mod power;
 mod sdk;
 mod sled;

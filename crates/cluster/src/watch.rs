@@ -176,6 +176,9 @@ impl Watch {
         for record in cluster.iter().flat_map(|cluster| &cluster.nodes) {
             if record.node != self.node {
                 self.peers.set_address(record.node, record.address.clone());
+                if let Some(name) = &record.certificate_name {
+                    self.peers.pin(record.node, name);
+                }
             }
         }
         let hosts_all = self.router.seats().iter().all(|seat| seat.is_hosted());

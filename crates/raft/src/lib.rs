@@ -50,4 +50,6 @@ pub use transport::identity::{Identity, OtherCluster};
 pub use transport::net::{BoxedStream, Net};
 pub use transport::peers::Peers;
 pub use transport::stats::{LaneStats, TransportStats};
-pub use transport::tls::{Credentials, CredentialsError, PeerCertificate, SecureNet};
+pub use transport::tls::{
+    Credentials, CredentialsError, PeerCertificate, SecureNet, certificate_name,
+};

@@ -15,7 +15,7 @@ mod value;
 pub use admin::AdminConfig;
 pub(crate) use auth::check_secret;
 pub use auth::{AuthConfig, ConfiguredKey, SECRET_MIN_BYTES, Secret};
-pub use cluster::{ClusterConfig, Roles};
+pub use cluster::{ClusterConfig, PeerTlsConfig, Roles};
 pub use keys::{KEYS, Key};
 pub use load::{ConfigError, Loaded, Origin, Preset};
 pub use users::ConfiguredUser;

@@ -10,8 +10,8 @@ use crate::config::Config;
 use crate::copy::SledCopy;
 use crate::identity::{self, IdentityError};
 use crate::membership::Membership;
+use crate::peer_net::PeerNet;
 use crate::storage_metrics;
-use crate::tcp::Tcp;
 use crate::tls::{Certificate, PairFiles, TlsError};
 use hikyaku_cluster::{
     Clock, Entropy, Founded, Founding, FoundingSettings, HostLimits, MemoryCopy, Node, NodeParts,
@@ -19,7 +19,9 @@ use hikyaku_cluster::{
 };
 use hikyaku_gateway::{Access, Gateway, GatewayConfig, GatewayLimits, TcpFront, listen_tcp};
 use hikyaku_metadata::{JoinNode, JoinNodeError, PlacementLimits};
-use hikyaku_raft::{FoundingPeers, Identity, OpenGroupError, Peers, RaftNode};
+use hikyaku_raft::{
+    FoundingPeers, Identity, Net, OpenGroupError, Peers, RaftNode, certificate_name,
+};
 use hikyaku_storage::{Catalogue, CatalogueError, Disk, Log, OpenError, RealDisk, Work};
 use rustls::ServerConfig;
 use std::future::Future;
@@ -113,6 +115,7 @@ pub async fn run(
     let front = listen_tcp(address)
         .await
         .map_err(|source| RunError::Listen { address, source })?;
+    let peer_net = PeerNet::open(&config)?;
     let operators_tls = tls.as_ref().map(|tls| Arc::clone(&tls.admin_port));
     let operators = Operators::open(&config, operators_tls).await?;
     let front = Front {
@@ -121,10 +124,11 @@ pub async fn run(
         tls,
     };
     let ended = if config.roles.storage {
-        run_storage(config, front, &operators, clock, shutdown).await
+        run_storage(config, front, &operators, peer_net.net(), clock, shutdown).await
     } else {
-        run_router(config, front, &operators, clock, shutdown).await
+        run_router(config, front, &operators, peer_net.net(), clock, shutdown).await
     };
+    peer_net.close().await;
     operators.close().await;
     ended?;
     tracing::info!("stopped");
@@ -136,6 +140,7 @@ async fn run_router(
     config: Config,
     front: Front,
     operators: &Operators,
+    net: Arc<dyn Net>,
     clock: Arc<dyn Clock>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
@@ -147,15 +152,15 @@ async fn run_router(
         .iter()
         .map(|peer| peer.0.clone())
         .collect();
-    let founding_peers = FoundingPeers::new(Arc::new(Tcp));
+    let founding_peers = FoundingPeers::new(Arc::clone(&net));
     let mut shutdown = Box::pin(shutdown);
     let cluster = tokio::select! {
         cluster = find_cluster(&founding_peers, &known) => cluster,
         () = &mut shutdown => return Ok(()),
     };
     let identity = Identity::new(id);
-    let founders = cluster.founders.iter().cloned();
-    let peers = Peers::new(Arc::new(Tcp), identity, founders);
+    let peers = Peers::new(net, identity, []);
+    introduce(&peers, cluster.founders.iter(), &config);
     let parts = NodeParts {
         peers,
         replicas: None,
@@ -174,6 +179,7 @@ async fn run_storage(
     config: Config,
     front: Front,
     operators: &Operators,
+    net: Arc<dyn Net>,
     clock: Arc<dyn Clock>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
@@ -186,7 +192,7 @@ async fn run_storage(
     let directory = config.data_dir.join(CATALOGUE_DIR);
     let catalogue = blocking(move || Catalogue::open(directory)).await?;
 
-    let peers = Peers::new(Arc::new(Tcp), Identity::new(id), []);
+    let peers = Peers::new(Arc::clone(&net), Identity::new(id), []);
     let told = Arc::new(ToldClock(Arc::clone(&clock)));
     let raft = RaftNode::new(config.raft.clone(), log.clone(), peers, told, Work::Thread)?;
     if let Some(address) = config.cluster.peer_listen {
@@ -195,7 +201,7 @@ async fn run_storage(
         listening.await.map_err(failed)?;
     }
     let mut shutdown = Box::pin(shutdown);
-    let founding_peers = FoundingPeers::new(Arc::new(Tcp));
+    let founding_peers = FoundingPeers::new(net);
     let cluster = tokio::select! {
         cluster = founding.settle(&founding_peers) => cluster.map_err(RunError::Membership)?,
         () = &mut shutdown => {
@@ -204,9 +210,8 @@ async fn run_storage(
             return Ok(());
         }
     };
-    for (node, address) in cluster.founders.iter().filter(|(node, _)| *node != id) {
-        raft.peers().set_address(*node, address.clone());
-    }
+    let others = cluster.founders.iter().filter(|(node, _)| *node != id);
+    introduce(raft.peers(), others, &config);
     let settings = node_settings(&config, id, cluster, founding.founds_groups());
     let parts = NodeParts {
         peers: raft.peers().clone(),
@@ -236,6 +241,22 @@ async fn run_storage(
         return Err(RunError::Refused(refusal));
     }
     Ok(())
+}
+
+/// Tells where the founding nodes are, and by which certificate each is known, where there are any.
+/// The metadata say the same later, and more.
+fn introduce<'a>(
+    peers: &Peers,
+    founders: impl Iterator<Item = &'a (u64, String)>,
+    config: &Config,
+) {
+    let encrypted = config.cluster.tls.files().is_some();
+    for (node, address) in founders {
+        peers.set_address(*node, address.clone());
+        if let Some(name) = certificate_name(address).filter(|_| encrypted) {
+            peers.pin(*node, name);
+        }
+    }
 }
 
 fn open_volume(path: &Path) -> Result<Arc<dyn Disk>, RunError> {
@@ -284,7 +305,7 @@ fn node_settings(
             node,
             address: address.0,
             zone: config.cluster.zone.clone().unwrap_or_default(),
-            certificate_name: None,
+            certificate_name: config.cluster.certificate_name(),
             storage: true,
         }),
         replication: config.cluster.replication,

@@ -8,7 +8,13 @@
 //! Everything is signed by `ring`, named explicitly: a process in which another provider is linked
 //! too has no default. Keys are in no message, not even as part of a line that could not be read.
 
+mod peers;
+
+pub(crate) use peers::PeerCredentials;
+pub use peers::PeerFiles;
+
 use crate::run::blocking;
+use hikyaku_raft::CredentialsError;
 use rustls::InconsistentKeys;
 use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
@@ -72,6 +78,25 @@ pub enum TlsError {
     /// The key is another certificate's.
     #[error("the key of {} does not match the certificate of {}", .0.key.display(), .0.cert.display())]
     Mismatch(PairFiles),
+    /// A certificate is another node's, or another cluster's.
+    #[error("the certificate of {} is not for {name}", path.display())]
+    NotFor {
+        /// The file.
+        path: PathBuf,
+        /// The name that it lacks.
+        name: String,
+    },
+    /// What is to vouch for others cannot.
+    #[error("cannot believe the certificates of {}: {reason}", path.display())]
+    NoAuthority {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Nodes cannot prove themselves to each other with what there is.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
     /// The machine gives no random numbers.
     #[error("cannot prepare TLS: {0}")]
     Provider(rustls::Error),
@@ -148,22 +173,8 @@ impl Certificate {
     }
 
     /// Looks at the files again every now and then until `stop` becomes true.
-    pub(crate) async fn follow(mut self, every: Duration, mut stop: watch::Receiver<bool>) {
-        let mut ticks = tokio::time::interval(every);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                // A tick that is lost comes again.
-                _ = ticks.tick() => {}
-                // An error means that nobody can ask to stop any more, and is taken as being asked.
-                _ = stop.wait_for(|stop| *stop) => return,
-            }
-            self = blocking(move || {
-                self.look();
-                self
-            })
-            .await;
-        }
+    pub(crate) async fn follow(self, every: Duration, stop: watch::Receiver<bool>) {
+        follow(self, Self::look, every, stop).await;
     }
 
     /// Looks at the files once, and shows what they hold if it is new and good.
@@ -201,6 +212,30 @@ impl Certificate {
     fn refuse(&self, error: &TlsError) {
         self.shown.refused.store(true, Ordering::Relaxed);
         tracing::warn!(%error, "certificate not renewed; the one before stays");
+    }
+}
+
+/// Looks at files again every now and then until `stop` becomes true.
+async fn follow<T: Send + 'static>(
+    mut files: T,
+    look: fn(&mut T),
+    every: Duration,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            // A tick that is lost comes again.
+            _ = ticks.tick() => {}
+            // An error means that nobody can ask to stop any more, and is taken as being asked.
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+        files = blocking(move || {
+            look(&mut files);
+            files
+        })
+        .await;
     }
 }
 

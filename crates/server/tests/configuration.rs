@@ -114,6 +114,11 @@ fn every_shown_value_reads_back() {
         peer_listen = "[::1]:2"
         advertise = "[::1]:2"
         peers = ["One:2", "[::1]:2"]
+        [cluster.tls]
+        name = "orders.hikyaku"
+        cert_file = "/tls/node.crt"
+        key_file = "/tls/node.key"
+        ca_file = "/tls/ca.crt"
         [storage]
         purge_budget_bytes = "2GiB"
         [log]
@@ -228,7 +233,7 @@ fn a_disagreement_names_both_values_and_where_they_are_from() {
 
 #[test]
 fn what_cannot_work_is_refused() {
-    let cases: [(Texts, &str); 33] = [
+    let cases: [(Texts, &str); 36] = [
         (
             &[("cluster.cooldown_ms", "600001")],
             "must be at most 600000",
@@ -266,6 +271,18 @@ fn what_cannot_work_is_refused() {
             "must differ from listen",
         ),
         (&[("cluster.peers", "a:1,A:1")], "must name each node once"),
+        (
+            &[("cluster.peer_listen", "0.0.0.0:1")],
+            "must be a loopback address without cluster.tls.cert_file",
+        ),
+        (
+            &[("roles", "router"), ("cluster.peers", "one:1")],
+            "must be loopback addresses without cluster.tls.cert_file",
+        ),
+        (
+            &[("cluster.tls.name", "orders.hikyaku")],
+            "means nothing without cluster.tls.cert_file",
+        ),
         (&[("cluster.replication", "0")], "must be at least 1"),
         (&[("cluster.replication", "8")], "must be at most 7"),
         (

@@ -66,6 +66,7 @@ pub enum CredentialsError {
 pub struct Credentials {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
+    shown: Option<PeerCertificate>,
 }
 
 impl Credentials {
@@ -82,6 +83,7 @@ impl Credentials {
         let provider: Arc<CryptoProvider> = Arc::new(ring::default_provider());
         let versions = &[&rustls::version::TLS13];
         let authorities = Arc::new(authorities);
+        let shown = own.cert.first().cloned().map(PeerCertificate);
         let own = Arc::new(SingleCertAndKey::from(own));
 
         let believed = Arc::clone(&authorities);
@@ -106,7 +108,15 @@ impl Credentials {
         Ok(Self {
             server: Arc::new(server),
             client: Arc::new(client),
+            shown,
         })
+    }
+
+    /// Whether the certificate that is shown names `name` (a DNS name or an IP address).
+    pub fn are_for(&self, name: &str) -> bool {
+        self.shown
+            .as_ref()
+            .is_some_and(|certificate| certificate.is_for(name))
     }
 }
 
@@ -184,25 +194,26 @@ async fn limited<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Resul
         .unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut)))
 }
 
-/// The part of `host:port` that a certificate names.
-fn host_of(address: &str) -> io::Result<&str> {
-    let (host, _) = address.rsplit_once(':').ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("{address:?} has no port"),
-        )
-    })?;
+/// The part of `host:port` that the certificate of the node there names; `None` without a port.
+pub fn certificate_name(address: &str) -> Option<&str> {
+    let (host, _) = address.rsplit_once(':')?;
     let unbracketed = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'));
-    Ok(unbracketed.unwrap_or(host))
+    Some(unbracketed.unwrap_or(host))
 }
 
 impl Net for SecureNet {
     fn connect(&self, address: String) -> BoxFuture<'static, io::Result<BoxedStream>> {
         let gate = self.gate.clone();
         let connecting = self.inner.connect(address.clone());
-        Box::pin(async move { gate.connect(connecting.await?, host_of(&address)?).await })
+        Box::pin(async move {
+            let host = certificate_name(&address).ok_or_else(|| {
+                let text = format!("{address:?} has no port");
+                io::Error::new(io::ErrorKind::InvalidInput, text)
+            })?;
+            gate.connect(connecting.await?, host).await
+        })
     }
 
     fn listen(

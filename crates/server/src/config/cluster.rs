@@ -1,9 +1,12 @@
 //! What a node does, and its place in the cluster, as they are configured.
 
 use super::{Config, Counterpart, Disagreement, PeerAddress, holds};
+use crate::tls::{PairFiles, PeerFiles};
 use hikyaku_metadata::{DEFAULT_REPLICATION, MAX_REPLICATION, PlacementLimits, REMOVAL_MEMORY_MS};
+use hikyaku_raft::certificate_name;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// A node is taken for dead after so long at the earliest, in ms: the metadata leader hears of each
 /// once a second, and a busy machine is not a dead one.
@@ -45,6 +48,33 @@ pub struct ClusterConfig {
     /// The nodes that found the cluster, the same list on all of them; a node with a new volume asks
     /// them for a cluster to join.
     pub peers: Vec<PeerAddress>,
+    /// How nodes prove themselves to each other; without, they are all on one machine.
+    pub tls: PeerTlsConfig,
+}
+
+/// How nodes prove themselves to each other: all of it or nothing.
+#[derive(Clone, Debug, Default)]
+pub struct PeerTlsConfig {
+    /// The cluster's name, a DNS name that every node's certificate carries beside the node's own.
+    pub name: Option<String>,
+    /// The certificate of this node and those that vouch for it, in PEM.
+    pub cert_file: Option<PathBuf>,
+    /// The certificate's private key, in PEM.
+    pub key_file: Option<PathBuf>,
+    /// The authorities whose certificates are believed, in PEM.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl PeerTlsConfig {
+    /// The files, if there are.
+    #[must_use]
+    pub fn files(&self) -> Option<PeerFiles> {
+        let cert = self.cert_file.clone()?;
+        let key = self.key_file.clone()?;
+        let pair = PairFiles { cert, key };
+        let ca = self.ca_file.clone()?;
+        Some(PeerFiles { pair, ca })
+    }
 }
 
 impl ClusterConfig {
@@ -56,6 +86,15 @@ impl ClusterConfig {
                 .map(|listen| PeerAddress(listen.to_string()))
         };
         self.advertise.clone().or_else(listen)
+    }
+
+    /// The name in this node's certificate by which others know it: where they reach it. `None` when
+    /// nobody can, and where nodes show no certificates.
+    #[must_use]
+    pub fn certificate_name(&self) -> Option<String> {
+        self.tls.files()?;
+        let address = self.address()?;
+        certificate_name(&address.0).map(str::to_owned)
     }
 }
 
@@ -71,6 +110,7 @@ impl Default for ClusterConfig {
             replace_after_ms: PlacementLimits::default().replace_after_ms,
             zone: None,
             peers: Vec::new(),
+            tls: PeerTlsConfig::default(),
         }
     }
 }
@@ -99,9 +139,11 @@ impl Config {
         let most = Limit(REMOVAL_MEMORY_MS);
         holds(remembered, "cluster.cooldown_ms", "must be at most", most)?;
 
+        self.check_peer_tls()?;
         if !self.roles.storage {
             let rule = "must name nodes with storage, for a node that has none";
-            return holds(!cluster.peers.is_empty(), peers, rule, Nothing);
+            holds(!cluster.peers.is_empty(), peers, rule, Nothing)?;
+            return self.check_encryption();
         }
         self.check_placement()?;
         let elsewhere = cluster.peer_listen != Some(self.listen) || self.listen.port() == 0;
@@ -111,30 +153,55 @@ impl Config {
             "must differ from",
             Key("listen"),
         )?;
-        if cluster.peers.is_empty() {
-            return Ok(());
-        }
         let addresses: BTreeSet<&PeerAddress> = cluster.peers.iter().collect();
         let rule = "must name each node once";
         holds(addresses.len() == cluster.peers.len(), peers, rule, Nothing)?;
-        let reachable = cluster.peers.len() == 1 || cluster.peer_listen.is_some();
+        let reachable = cluster.peers.len() < 2 || cluster.peer_listen.is_some();
         holds(
             reachable,
             peers,
             "can only connect if there is",
             Key("cluster.peer_listen"),
         )?;
-        // What nodes say to each other is not encrypted yet, so it must not leave the machine.
-        let private = cluster
-            .peer_listen
-            .is_none_or(|listen| listen.ip().is_loopback());
-        let rule = "must be a loopback address: nodes do not encrypt what they say to each other";
-        holds(
-            private || cluster.peers.len() == 1,
-            "cluster.peer_listen",
-            rule,
-            Nothing,
-        )
+        self.check_encryption()
+    }
+
+    fn check_peer_tls(&self) -> Result<(), Disagreement> {
+        let tls = &self.cluster.tls;
+        let parts = [
+            (tls.name.is_some(), "cluster.tls.name"),
+            (tls.cert_file.is_some(), "cluster.tls.cert_file"),
+            (tls.key_file.is_some(), "cluster.tls.key_file"),
+            (tls.ca_file.is_some(), "cluster.tls.ca_file"),
+        ];
+        let given = parts.iter().find(|(given, _)| *given);
+        let absent = parts.iter().find(|(given, _)| !given);
+        match (given, absent) {
+            (Some((_, key)), Some((_, without))) => {
+                let rule = "means nothing without";
+                holds(false, key, rule, Counterpart::Key(without))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What nodes say to each other in the clear must not leave the machine.
+    fn check_encryption(&self) -> Result<(), Disagreement> {
+        let cluster = &self.cluster;
+        if cluster.tls.files().is_some() {
+            return Ok(());
+        }
+        let tls = || Counterpart::Key("cluster.tls.cert_file");
+        let rule = "must be a loopback address without";
+        let listen = cluster.peer_listen;
+        let private = listen.is_none_or(|listen| listen.ip().is_loopback());
+        holds(private, "cluster.peer_listen", rule, tls())?;
+        let advertise = cluster.advertise.as_ref();
+        let private = advertise.is_none_or(PeerAddress::is_loopback);
+        holds(private, "cluster.advertise", rule, tls())?;
+        let private = cluster.peers.iter().all(PeerAddress::is_loopback);
+        let rule = "must be loopback addresses without";
+        holds(private, "cluster.peers", rule, tls())
     }
 
     fn check_placement(&self) -> Result<(), Disagreement> {

@@ -101,6 +101,26 @@ pub const KEYS: &[Key] = &[
         "The nodes that found the cluster, this one too if it has storage, HOST:PORT,...; empty: this node alone"
     ),
     key!(
+        "cluster.tls.name",
+        cluster.tls.name,
+        "The cluster's name, which certificates of all nodes carry beside their own; empty: no TLS among nodes, all on loopback"
+    ),
+    key!(
+        "cluster.tls.cert_file",
+        cluster.tls.cert_file,
+        "This node's certificate for other nodes and its chain, in PEM"
+    ),
+    key!(
+        "cluster.tls.key_file",
+        cluster.tls.key_file,
+        "The private key of that certificate, in PEM"
+    ),
+    key!(
+        "cluster.tls.ca_file",
+        cluster.tls.ca_file,
+        "The authorities whose certificates other nodes may show, in PEM"
+    ),
+    key!(
         "auth.accept_any_credentials",
         auth.accept_any_credentials,
         "true: whoever reaches the port may do everything; signatures are not looked at"
@@ -143,7 +163,7 @@ pub const KEYS: &[Key] = &[
     key!(
         "tls.reload_ms",
         tls.reload_ms,
-        "How often the two files are looked at, in ms; a new pair needs no restart"
+        "How often the files of certificates are looked at, those of cluster.tls too, in ms; new ones need no restart"
     ),
     key!(
         "tls.handshake_timeout_ms",

@@ -1,8 +1,9 @@
 //! Values as texts: the one form in which a file, the environment and flags agree.
 
 use super::Roles;
+use hikyaku_raft::certificate_name;
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use tracing::level_filters::LevelFilter;
@@ -18,6 +19,15 @@ pub(crate) trait Value: Sized {
 /// Where the others reach a node: `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PeerAddress(pub String);
+
+impl PeerAddress {
+    /// Whether it certainly is on this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let host = certificate_name(&self.0).unwrap_or_default();
+        let address: Result<IpAddr, _> = host.parse();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+}
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
