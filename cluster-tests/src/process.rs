@@ -79,9 +79,18 @@ impl Server {
     /// # Errors
     /// As [`Server::start`].
     pub async fn start_with(arguments: &[&str]) -> anyhow::Result<Self> {
+        let mut server = Self::alone(arguments)?;
+        server.restart().await?;
+        Ok(server)
+    }
+
+    /// A server of its own with these arguments, for the starts to come.
+    ///
+    /// # Errors
+    /// When there is no room for its data.
+    pub fn alone(arguments: &[&str]) -> anyhow::Result<Self> {
         let mut server = Self::new(vec!["dev".to_owned()])?;
         server.argue(arguments);
-        server.restart().await?;
         Ok(server)
     }
 

@@ -94,6 +94,43 @@ pub struct SetReplicationRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetReplicationResponse {}
+/// Stops the node that is asked, in order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StopRequest {
+    /// 0: as the node is configured
+    #[prost(uint64, tag = "1")]
+    pub timeout_ms: u64,
+}
+/// How the stop went. The node's process ends after it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StopReport {
+    /// groups that others lead now
+    #[prost(uint32, tag = "1")]
+    pub handed_over: u32,
+    /// groups that nobody else votes in
+    #[prost(uint32, tag = "2")]
+    pub alone: u32,
+    /// groups that nobody took over in time
+    #[prost(string, repeated, tag = "3")]
+    pub left: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// long polls answered early
+    #[prost(uint64, tag = "4")]
+    pub polls_ended: u64,
+    /// cut off with a request under way
+    #[prost(uint32, tag = "5")]
+    pub connections_left: u32,
+    #[prost(uint64, tag = "6")]
+    pub took_ms: u64,
+}
+/// Founds a cluster of the node that is asked alone, while it waits for others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FoundRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FoundResponse {
+    /// 16 bytes
+    #[prost(bytes = "bytes", tag = "1")]
+    pub cluster_id: ::prost::bytes::Bytes,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum NodeState {
@@ -327,6 +364,48 @@ pub mod admin_client {
                 .insert(GrpcMethod::new("hikyaku.admin.v1.Admin", "SetReplication"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn found(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FoundRequest>,
+        ) -> std::result::Result<tonic::Response<super::FoundResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.admin.v1.Admin/Found",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.admin.v1.Admin", "Found"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn stop(
+            &mut self,
+            request: impl tonic::IntoRequest<super::StopRequest>,
+        ) -> std::result::Result<tonic::Response<super::StopReport>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.admin.v1.Admin/Stop",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.admin.v1.Admin", "Stop"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -360,6 +439,14 @@ pub mod admin_server {
             tonic::Response<super::SetReplicationResponse>,
             tonic::Status,
         >;
+        async fn found(
+            &self,
+            request: tonic::Request<super::FoundRequest>,
+        ) -> std::result::Result<tonic::Response<super::FoundResponse>, tonic::Status>;
+        async fn stop(
+            &self,
+            request: tonic::Request<super::StopRequest>,
+        ) -> std::result::Result<tonic::Response<super::StopReport>, tonic::Status>;
     }
     #[derive(Debug)]
     pub struct AdminServer<T> {
@@ -555,6 +642,92 @@ pub mod admin_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SetReplicationSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.admin.v1.Admin/Found" => {
+                    #[allow(non_camel_case_types)]
+                    struct FoundSvc<T: Admin>(pub Arc<T>);
+                    impl<T: Admin> tonic::server::UnaryService<super::FoundRequest>
+                    for FoundSvc<T> {
+                        type Response = super::FoundResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FoundRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Admin>::found(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FoundSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.admin.v1.Admin/Stop" => {
+                    #[allow(non_camel_case_types)]
+                    struct StopSvc<T: Admin>(pub Arc<T>);
+                    impl<T: Admin> tonic::server::UnaryService<super::StopRequest>
+                    for StopSvc<T> {
+                        type Response = super::StopReport;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::StopRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Admin>::stop(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = StopSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

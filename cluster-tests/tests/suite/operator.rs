@@ -327,3 +327,45 @@ async fn without_the_token_nothing_is_told() -> anyhow::Result<()> {
     assert!(!log.contains("cGxhbnRlZC10b2tlbi"), "{log}");
     Ok(())
 }
+
+/// With a certificate the operator's port shows it, as that of clients does, and nobody else's will do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_clients_speak_tls_operators_do() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let pair = |name: &str| -> anyhow::Result<[String; 2]> {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+        let [cert, key] = ["crt", "key"].map(|end| folder.path().join(format!("{name}.{end}")));
+        fs::write(&cert, made.cert.pem())?;
+        fs::write(&key, made.signing_key.serialize_pem())?;
+        Ok([cert, key].map(|path| path.display().to_string()))
+    };
+    let ([cert, key], [other, _]) = (pair("own")?, pair("other")?);
+    let arguments = ["--tls-cert-file", &cert, "--tls-key-file", &key];
+    let mut server = Server::alone(&arguments)?;
+    server.launch()?;
+    server.logged("serving").await?;
+    let nodes = [server.admin()];
+    let status = ["cluster", "status"];
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let told = operate(&nodes, &[&status[..], &["--ca-file", &cert]].concat()).await?;
+        if told.code == 0 {
+            assert_eq!(told.shown["nodes"], 1);
+            break;
+        }
+        // Until the node has founded its cluster.
+        ensure!(Instant::now() < deadline, "{told:?}");
+        sleep(Duration::from_millis(100)).await;
+    }
+    let stranger = operate(&nodes, &[&status[..], &["--ca-file", &other]].concat()).await?;
+    let plain = operate(&nodes, &status).await?;
+    for answer in [stranger, plain] {
+        assert_eq!(
+            (answer.code, &answer.shown),
+            (1, &Value::Null),
+            "{answer:?}"
+        );
+    }
+    server.terminate().await?;
+    Ok(())
+}

@@ -13,9 +13,11 @@
 mod door;
 mod port;
 mod service;
+mod stop;
 mod token;
 mod view;
 
 pub use port::{AdminPort, serve};
-pub use service::Desk;
+pub use service::{Desk, Standing};
+pub use stop::{STOP_LIMIT_MAX, StopOrder, StopReport};
 pub use token::{InvalidToken, TOKEN_MIN_BYTES, Token};

@@ -2,31 +2,60 @@
 
 use std::sync::Arc;
 
-use hikyaku_cluster::{ControlUnavailable, Node};
+use hikyaku_cluster::{ControlUnavailable, Founding, Node};
 use hikyaku_metadata::{
     Command, Reply, SetNodeState, SetNodeStateError, SetReplication, SetReplicationError,
 };
 use hikyaku_proto::admin as wire;
 use hikyaku_proto::admin::admin_server::Admin;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tonic::{Request, Response, Status};
 
+use crate::stop::StopOrder;
 use crate::view;
+
+/// How far this node is.
+#[derive(Clone)]
+pub enum Standing {
+    /// It opens its volume.
+    Starting,
+    /// It waits to be founded.
+    Waiting(Arc<Founding>),
+    /// It is part of a cluster.
+    Member(Arc<Node>),
+}
 
 /// Who answers an operator: this node, once it is part of a cluster.
 pub struct Desk {
-    node: watch::Receiver<Option<Arc<Node>>>,
+    standing: watch::Receiver<Standing>,
+    /// What the node waits for until then.
+    waits: watch::Receiver<String>,
+    orders: mpsc::Sender<StopOrder>,
 }
 
 impl Desk {
-    /// Answers with the node that is there when it is asked.
-    pub fn new(node: watch::Receiver<Option<Arc<Node>>>) -> Self {
-        Self { node }
+    /// Answers with the node that is there when it is asked; orders to stop go where `orders` lead.
+    pub fn new(
+        standing: watch::Receiver<Standing>,
+        waits: watch::Receiver<String>,
+        orders: mpsc::Sender<StopOrder>,
+    ) -> Self {
+        Self {
+            standing,
+            waits,
+            orders,
+        }
     }
 
     fn node(&self) -> Result<Arc<Node>, Status> {
-        let node = self.node.borrow().clone();
-        node.ok_or_else(|| Status::unavailable("this node is not part of a cluster yet"))
+        match &*self.standing.borrow() {
+            Standing::Member(node) => Ok(Arc::clone(node)),
+            Standing::Starting | Standing::Waiting(_) => {
+                let waits = self.waits.borrow();
+                let text = format!("this node is not part of a cluster yet: {}", *waits);
+                Err(Status::unavailable(text))
+            }
+        }
     }
 
     /// Runs a command wherever the metadata are led.
@@ -87,6 +116,48 @@ impl Admin for Desk {
         set.map_err(|error| replication_refused(&error))?;
         tracing::info!(replication, "an operator set the replication");
         Ok(Response::new(wire::SetReplicationResponse {}))
+    }
+
+    async fn found(
+        &self,
+        _: Request<wire::FoundRequest>,
+    ) -> Result<Response<wire::FoundResponse>, Status> {
+        let standing = self.standing.borrow().clone();
+        let founding = match standing {
+            Standing::Waiting(founding) => founding,
+            Standing::Starting => return Err(Status::unavailable("this node is starting")),
+            Standing::Member(_) => {
+                return Err(Status::failed_precondition(
+                    "this node is part of a cluster already",
+                ));
+            }
+        };
+        // It syncs a small file; nobody else waits for this node.
+        let founded = founding.found_alone();
+        let founded = founded.map_err(|error| Status::internal(error.to_string()))?;
+        let cluster = founded.map_err(|error| Status::failed_precondition(error.to_string()))?;
+        let id = cluster.cluster_id;
+        tracing::warn!(
+            cluster = format_args!("{id:032x}"),
+            "an operator founded a cluster by hand"
+        );
+        Ok(Response::new(wire::FoundResponse {
+            cluster_id: id.to_be_bytes().to_vec().into(),
+        }))
+    }
+
+    async fn stop(
+        &self,
+        request: Request<wire::StopRequest>,
+    ) -> Result<Response<wire::StopReport>, Status> {
+        let (report, reported) = oneshot::channel();
+        let order = StopOrder::new(request.into_inner(), report)?;
+        tracing::info!("an operator stops this node");
+        let stopping = || Status::failed_precondition("this node is stopping already");
+        self.orders.try_send(order).map_err(|_| stopping())?;
+        // It is dropped when something else stopped the node at the same time.
+        let report = reported.await.map_err(|_| stopping())?;
+        Ok(Response::new(report.into()))
     }
 }
 

@@ -33,6 +33,8 @@ enum Command {
     Partition(operator::partition::Partition),
     /// Show how the cluster is, and what is wanted of it.
     Cluster(operator::cluster::Cluster),
+    /// Stop one node in order: it answers its clients, hands over what it leads, and ends.
+    Drain(operator::drain::Drain),
     /// Load an SQS endpoint, measure it, and check what it hands out.
     Bench(Box<hikyaku_bench::Options>),
 }
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::Node(node) => node.run(),
         Command::Partition(partition) => partition.run(),
         Command::Cluster(cluster) => cluster.run(),
+        Command::Drain(drain) => drain.run(),
         Command::Bench(options) => hikyaku_bench::run(*options).map_err(Error::new),
     };
     match result {

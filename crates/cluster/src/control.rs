@@ -16,7 +16,6 @@ use crate::barriers::Barriers;
 use crate::catalogue::Catalogue;
 use crate::clock::millis;
 use crate::machines::MetadataMachine;
-use crate::node::hand_off;
 use crate::partition::{
     DescriptorSource, HEAR_VOTERS_INTERVAL, HEAR_VOTERS_LIMIT, MetadataUnreachable,
 };
@@ -132,13 +131,6 @@ impl ControlPlane {
         }
         self.serving.send_replace(serving);
         self.news.tell();
-    }
-
-    /// Hands leadership of the metadata to another node.
-    pub async fn hand_off(&self) {
-        if let Some(group) = self.seat.replica() {
-            hand_off(&group, &self.peers).await;
-        }
     }
 
     /// T of the metadata as this node believes it, milliseconds.

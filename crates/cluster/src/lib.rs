@@ -18,6 +18,7 @@ mod control;
 mod driver;
 mod founding;
 mod growth;
+mod handing_over;
 mod hosting;
 mod machines;
 mod memory;
@@ -35,7 +36,10 @@ mod wishes;
 
 pub use catalogue::{Catalogue, CatalogueCopy, CopyUpdate, MemoryCopy, Pairs};
 pub use control::{ControlPlane, ControlUnavailable};
-pub use founding::{Founded, Founding, FoundingSettings, FoundingVolume, Stage, find_cluster};
+pub use founding::{
+    AlreadyFounded, Founded, Founding, FoundingSettings, FoundingVolume, Stage, find_cluster,
+};
+pub use handing_over::HandedOver;
 pub use messages::{HandleError, Outgoing, ReceiveError, ReceiveRequest, Received, SendFailure};
 pub use node::{Node, NodeParts, NodeSettings, StartError};
 pub use partition::{HostLimits, PartitionHandle};

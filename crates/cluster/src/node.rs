@@ -8,7 +8,7 @@ use hikyaku_metadata::{
     Command, JoinNode, JoinNodeError, Joined, NodeState, PlacementLimits, Reply,
 };
 use hikyaku_queue::PartitionId;
-use hikyaku_raft::{Group, Machine, OpenGroupError, OtherCluster, Peers, ProposeError, RaftNode};
+use hikyaku_raft::{OpenGroupError, OtherCluster, Peers, ProposeError, RaftNode};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -16,6 +16,7 @@ use crate::calls::LocalCalls;
 use crate::catalogue::{Catalogue, CatalogueCopy};
 use crate::control::ControlPlane;
 use crate::growth::{BUSY_QUEUES_WAITING, Growth};
+use crate::handing_over::HandedOver;
 use crate::hosting::{Hosting, until};
 use crate::machines::{METADATA_GROUP, group_of};
 use crate::memory::MemoryBudget;
@@ -26,11 +27,8 @@ use crate::seats::Seat;
 use crate::watch::{News, Watch};
 use crate::wishes::Wish;
 
-/// How long a stop waits for others to take over leadership.
-const HAND_OFF_LIMIT: Duration = Duration::from_secs(3);
-
-/// How long one request to take over may take.
-const HAND_OFF_INTERVAL: Duration = Duration::from_millis(500);
+/// How long a stop waits for others to take over leadership, if nobody did so before.
+const HAND_OVER_LIMIT: Duration = Duration::from_secs(3);
 
 /// Between two attempts to be known to the cluster.
 const ANNOUNCE_PAUSE: Duration = Duration::from_secs(1);
@@ -301,7 +299,13 @@ impl Node {
     /// Hands leadership away, stops serving, then the replicas, in this order, so that nothing is cut
     /// off half-way.
     pub async fn stop(&self) {
-        self.hand_off().await;
+        let HandedOver { left, .. } = self.hand_over(HAND_OVER_LIMIT).await;
+        if !left.is_empty() {
+            tracing::warn!(
+                ?left,
+                "not every leadership was handed over before the stop"
+            );
+        }
         self.stop.send_replace(true);
         let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("no panic under this lock"));
         while let Some(ended) = tasks.join_next().await {
@@ -314,26 +318,6 @@ impl Node {
         }
         if let Some(raft) = &self.replicas {
             raft.stop().await;
-        }
-    }
-
-    /// Asks another voter to lead each group that this node leads, and waits a little for it. What is
-    /// not taken over in time elects a leader when this node falls silent.
-    async fn hand_off(&self) {
-        let Some(raft) = &self.replicas else {
-            return;
-        };
-        let (hosted, peers) = (self.partitions(), raft.peers());
-        let partitions = hosted.iter().map(|partition| partition.hand_off(peers));
-        let everything = async {
-            let partitions = futures_util::future::join_all(partitions);
-            tokio::join!(self.control.hand_off(), partitions)
-        };
-        if tokio::time::timeout(HAND_OFF_LIMIT, everything)
-            .await
-            .is_err()
-        {
-            tracing::warn!("not every leadership was handed off before the stop");
         }
     }
 }
@@ -382,25 +366,5 @@ async fn tell(control: &ControlPlane, place: &JoinNode) -> Result<Joined, JoinNo
             }
         }
         tokio::time::sleep(ANNOUNCE_PAUSE).await;
-    }
-}
-
-/// Hands leadership of one group to another voter, and asks again while that does not come about; ends
-/// when this replica leads no more, at once when it does not lead or is alone.
-///
-/// Of those that are fit it goes to the one whose node was reached last. When nodes are restarted one
-/// after another, that one has had its turn, so that leadership does not flee from node to node.
-pub async fn hand_off<M: Machine>(group: &Group<M>, peers: &Peers) {
-    let mut leadership = group.watch_leadership();
-    while group.leadership().serving && group.voters().len() > 1 {
-        if let Some(heir) = group.best_heir(|node| peers.reached(node)) {
-            let asked = group.transfer_leader(heir).await;
-            tracing::debug!(heir = format_args!("{heir:x}"), ?asked, "handing off");
-        }
-        let gone = leadership.wait_for(|now| !now.serving);
-        if let Ok(Err(_)) = tokio::time::timeout(HAND_OFF_INTERVAL, gone).await {
-            // The group is gone, and its leadership with it.
-            return;
-        }
     }
 }

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hikyaku_cluster::Node;
+use hikyaku_cluster::{Node, SystemEntropy};
 use hikyaku_sqs::action::Action;
 use hikyaku_sqs::error::{ErrorCode, SqsError};
 use hikyaku_sqs::policy::Principal;
@@ -56,11 +56,14 @@ type Answering<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
 
 /// The SQS front of one node.
 pub struct Gateway {
-    node: Arc<Node>,
+    /// Comes when the node is part of a cluster.
+    node: OnceLock<Arc<Node>>,
+    /// What is waited for until then.
+    waits: watch::Receiver<String>,
     config: GatewayConfig,
     access: Access,
     metrics: Metrics,
-    sources: Vec<MetricsSource>,
+    sources: RwLock<Vec<MetricsSource>>,
     /// The policies of queues, as they were read.
     policies: Policies,
     /// How much each tenant asks.
@@ -80,26 +83,40 @@ const BODY_UNIT: usize = 1 << 10;
 impl Gateway {
     /// The front of this node, for those who have access.
     pub fn new(node: Arc<Node>, config: GatewayConfig, access: Access) -> Self {
+        let (_, waits) = watch::channel(String::new());
+        let gateway = Self::waiting(waits, config, access);
+        gateway.introduce(node);
+        gateway
+    }
+
+    /// A front without a node yet: it says what it waits for, and asks clients to come again.
+    pub fn waiting(waits: watch::Receiver<String>, config: GatewayConfig, access: Access) -> Self {
         Self {
             connections: Arc::new(Connections::new(&config.limits)),
             unproved: Unproved::new(config.limits.unproved_bytes),
             rates: Rates::new(config.limits.tenant_requests_per_second),
             bodies: Semaphore::new(config.limits.bodies_bytes / BODY_UNIT),
-            node,
+            node: OnceLock::new(),
+            waits,
             config,
             access,
             metrics: Metrics::default(),
-            sources: Vec::new(),
+            sources: RwLock::default(),
             policies: Policies::default(),
             tls: None,
         }
     }
 
+    /// From now on this node answers. Only the first one does.
+    pub fn introduce(&self, node: Arc<Node>) {
+        let first = self.node.set(node).is_ok();
+        assert!(first, "a front is of one node");
+    }
+
     /// Adds metrics of another part of the server to the page.
-    #[must_use]
-    pub fn with_metrics(mut self, source: MetricsSource) -> Self {
-        self.sources.push(source);
-        self
+    pub fn add_metrics(&self, source: MetricsSource) {
+        let mut sources = self.sources.write().expect("no panic under this lock");
+        sources.push(source);
     }
 
     /// Encrypts every connection; what is not TLS is closed.
@@ -107,6 +124,16 @@ impl Gateway {
     pub fn with_tls(mut self, tls: Arc<ServerConfig>) -> Self {
         self.tls = Some(tls);
         self
+    }
+
+    /// Open connections of clients.
+    pub fn connections(&self) -> usize {
+        self.connections.count()
+    }
+
+    /// Long polls that were answered early, since the server stops.
+    pub fn ended_polls(&self) -> u64 {
+        self.metrics.ended_polls()
     }
 
     /// Serves connections until `stop` becomes true; returns when requests under way are answered,
@@ -230,13 +257,8 @@ impl Gateway {
     ) -> Response {
         match Route::of(request) {
             Route::Live => text(200, "alive\n"),
-            Route::Ready if self.node.is_ready() && !*stop.borrow() => text(200, "ready\n"),
-            Route::Ready => text(503, "not ready\n"),
-            Route::Metrics => {
-                let connections = self.connections.count();
-                let page = self.metrics.page(&self.node, connections, &self.sources);
-                text(200, page)
-            }
+            Route::Ready => self.readiness(*stop.borrow()),
+            Route::Metrics => self.page(),
             Route::Json(action) => {
                 let asked = (Dialect::Json, Some(action));
                 self.act(asked, request, body, origin, stop).await
@@ -259,6 +281,25 @@ impl Gateway {
                 response_of(Reply::unknown_operation(&request_id))
             }
         }
+    }
+
+    /// Whether to send clients here, and why not.
+    fn readiness(&self, stopping: bool) -> Response {
+        match self.node.get() {
+            _ if stopping => text(503, "not ready: stopping\n"),
+            None => text(503, format!("not ready: {}\n", *self.waits.borrow())),
+            Some(node) if node.is_ready() => text(200, "ready\n"),
+            Some(_) => text(503, "not ready: no leader of the metadata is known\n"),
+        }
+    }
+
+    fn page(&self) -> Response {
+        let Some(node) = self.node.get() else {
+            return text(503, "no metrics before the node is part of a cluster\n");
+        };
+        let connections = self.connections.count();
+        let sources = self.sources.read().expect("no panic under this lock");
+        text(200, self.metrics.page(node, connections, &sources))
     }
 
     /// Answers a request for an action, which a form names itself.
@@ -310,6 +351,7 @@ impl Gateway {
             body,
             _room,
         } = self.believe(request, body).await?;
+        let node = self.node.get().ok_or_else(SqsError::service_unavailable)?;
         let envelope = Envelope {
             path: request.uri.path(),
             trace_header: text_header(&request.headers, "x-amzn-trace-id"),
@@ -334,7 +376,7 @@ impl Gateway {
             }
         };
         let mut call = Call {
-            node: &self.node,
+            node,
             action,
             dialect,
             tenant,
@@ -386,7 +428,8 @@ impl Gateway {
     }
 
     fn request_id(&self) -> String {
-        reply::request_id(draw_uuid(self.node.entropy()))
+        let entropy = self.node.get().map(|node| node.entropy());
+        reply::request_id(draw_uuid(entropy.unwrap_or(&SystemEntropy)))
     }
 
     fn base_url(&self, request: &Parts) -> Cow<'_, str> {

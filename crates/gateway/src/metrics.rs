@@ -31,6 +31,8 @@ pub(crate) struct Metrics {
     failed_entries: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
     connections_refused: [AtomicU64; RefusedConnection::ALL.len()],
     handshakes_failed: AtomicU64,
+    /// Long polls answered early, since the server stops.
+    polls_ended: AtomicU64,
     durations: [Durations; Action::ALL.len()],
 }
 
@@ -138,6 +140,16 @@ impl Metrics {
     /// Counts a connection that did not become an encrypted one.
     pub(crate) fn count_failed_handshake(&self) {
         self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a long poll that was answered early, since the server stops.
+    pub(crate) fn count_ended_poll(&self) {
+        self.polls_ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Long polls that were answered early.
+    pub(crate) fn ended_polls(&self) -> u64 {
+        self.polls_ended.load(Ordering::Relaxed)
     }
 
     /// Writes the page.

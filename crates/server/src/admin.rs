@@ -3,13 +3,13 @@
 
 use crate::config::Config;
 use crate::run::RunError;
-use hikyaku_admin::{AdminPort, Desk, InvalidToken, Token};
-use hikyaku_cluster::Node;
+use hikyaku_admin::{AdminPort, Desk, InvalidToken, Standing, StopOrder, Token};
+use hikyaku_cluster::{Founding, Node};
 use rustls::ServerConfig;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use zeroize::Zeroizing;
 
@@ -36,7 +36,8 @@ pub enum TokenError {
 
 /// Whoever answers operators, if anybody does.
 pub(crate) struct Operators {
-    node: watch::Sender<Option<Arc<Node>>>,
+    standing: watch::Sender<Standing>,
+    orders: mpsc::Receiver<StopOrder>,
     stop: oneshot::Sender<()>,
     serving: JoinSet<()>,
 }
@@ -46,8 +47,10 @@ impl Operators {
     pub(crate) async fn open(
         config: &Config,
         tls: Option<Arc<ServerConfig>>,
+        waits: watch::Receiver<String>,
     ) -> Result<Self, RunError> {
-        let node = watch::Sender::new(None);
+        let standing = watch::Sender::new(Standing::Starting);
+        let (order, orders) = mpsc::channel(1);
         let (stop, stopped) = oneshot::channel();
         let mut serving = JoinSet::new();
         if let Some(address) = config.admin.listen {
@@ -59,7 +62,7 @@ impl Operators {
             let port = port
                 .await
                 .map_err(|source| RunError::ListenForOperators { address, source })?;
-            let desk = Desk::new(node.subscribe());
+            let desk = Desk::new(standing.subscribe(), waits, order);
             let stop = async {
                 // An error means that nobody can ask to stop any more, and is taken as being asked.
                 stopped.await.ok();
@@ -67,7 +70,8 @@ impl Operators {
             serving.spawn(hikyaku_admin::serve(port, desk, stop));
         }
         Ok(Self {
-            node,
+            standing,
+            orders,
             stop,
             serving,
         })
@@ -75,7 +79,19 @@ impl Operators {
 
     /// From now on this node answers.
     pub(crate) fn introduce(&self, node: &Arc<Node>) {
-        self.node.send_replace(Some(Arc::clone(node)));
+        self.standing
+            .send_replace(Standing::Member(Arc::clone(node)));
+    }
+
+    /// From now on the cluster may be founded by hand.
+    pub(crate) fn wait(&self, founding: &Arc<Founding>) {
+        self.standing
+            .send_replace(Standing::Waiting(Arc::clone(founding)));
+    }
+
+    /// What operators want of this process; nothing, ever, without a port.
+    pub(crate) fn orders(&mut self) -> &mut mpsc::Receiver<StopOrder> {
+        &mut self.orders
     }
 
     /// Answers what is under way, and nothing more.

@@ -105,6 +105,9 @@ pub struct Limits {
     pub read_timeout_ms: u64,
     /// How long a request may be retried inside before the client hears of it, in ms.
     pub request_budget_ms: u64,
+    /// How long an orderly stop may take for requests under way and leaderships, in ms; what is left
+    /// then is cut off.
+    pub stop_timeout_ms: u64,
 }
 
 /// What is logged, and how.
@@ -190,6 +193,8 @@ impl Default for Limits {
             body_stall_timeout_ms: 10_000,
             read_timeout_ms: 30_000,
             request_budget_ms: 20_000,
+            // Kubernetes grants 30 s before it kills.
+            stop_timeout_ms: 25_000,
         }
     }
 }
@@ -339,6 +344,7 @@ impl Config {
                 "limits.body_stall_timeout_ms",
             ),
             (limits.read_timeout_ms > 0, "limits.read_timeout_ms"),
+            (limits.stop_timeout_ms > 0, "limits.stop_timeout_ms"),
         ];
         for (held, key) in positive {
             holds(held, key, "must be at least", Limit(1))?;

@@ -9,6 +9,8 @@ mod admin;
 pub mod config;
 mod copy;
 mod descriptors;
+mod ending;
+mod front;
 mod identity;
 mod membership;
 mod peer_net;

@@ -8,30 +8,28 @@ use crate::access::{self, AccessError};
 use crate::admin::{Operators, TokenError};
 use crate::config::Config;
 use crate::copy::SledCopy;
+use crate::ending::{Ending, Leaving, told_to_end};
+use crate::front::{Front, Tls};
 use crate::identity::{self, IdentityError};
 use crate::membership::Membership;
 use crate::peer_net::PeerNet;
 use crate::storage_metrics;
-use crate::tls::{Certificate, PairFiles, TlsError};
+use crate::tls::TlsError;
 use hikyaku_cluster::{
     Clock, Entropy, Founded, Founding, FoundingSettings, HostLimits, MemoryCopy, Node, NodeParts,
     NodeSettings, StartError, SystemClock, SystemEntropy, ToldClock, find_cluster,
 };
-use hikyaku_gateway::{Access, Gateway, GatewayConfig, GatewayLimits, TcpFront, listen_tcp};
 use hikyaku_metadata::{JoinNode, JoinNodeError, PlacementLimits};
 use hikyaku_raft::{
     FoundingPeers, Identity, Net, OpenGroupError, Peers, RaftNode, certificate_name,
 };
 use hikyaku_storage::{Catalogue, CatalogueError, Disk, Log, OpenError, RealDisk, Work};
-use rustls::ServerConfig;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
 
 /// Directory of the catalogue's copy in the volume; may be deleted while the node is down.
 const CATALOGUE_DIR: &str = "catalogue.sled";
@@ -111,22 +109,30 @@ pub async fn run(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let access = access::of(&config, Arc::clone(&clock))?;
     let tls = config.tls.files().map(Tls::open).transpose()?;
-    let address = config.listen;
-    let front = listen_tcp(address)
-        .await
-        .map_err(|source| RunError::Listen { address, source })?;
+    let operators_tls = tls.as_ref().map(Tls::admin_port);
+    let front = Front::open(&config, access, tls).await?;
     let peer_net = PeerNet::open(&config)?;
-    let operators_tls = tls.as_ref().map(|tls| Arc::clone(&tls.admin_port));
-    let operators = Operators::open(&config, operators_tls).await?;
-    let front = Front {
-        port: front,
-        access,
-        tls,
-    };
+    let mut operators = Operators::open(&config, operators_tls, front.waits()).await?;
     let ended = if config.roles.storage {
-        run_storage(config, front, &operators, peer_net.net(), clock, shutdown).await
+        run_storage(
+            config,
+            front,
+            &mut operators,
+            peer_net.net(),
+            clock,
+            shutdown,
+        )
+        .await
     } else {
-        run_router(config, front, &operators, peer_net.net(), clock, shutdown).await
+        run_router(
+            config,
+            front,
+            &mut operators,
+            peer_net.net(),
+            clock,
+            shutdown,
+        )
+        .await
     };
     peer_net.close().await;
     operators.close().await;
@@ -139,7 +145,7 @@ pub async fn run(
 async fn run_router(
     config: Config,
     front: Front,
-    operators: &Operators,
+    operators: &mut Operators,
     net: Arc<dyn Net>,
     clock: Arc<dyn Clock>,
     shutdown: impl Future<Output = ()> + Send + 'static,
@@ -154,9 +160,14 @@ async fn run_router(
         .collect();
     let founding_peers = FoundingPeers::new(Arc::clone(&net));
     let mut shutdown = Box::pin(shutdown);
+    let stop_limit = Duration::from_millis(config.limits.stop_timeout_ms);
     let cluster = tokio::select! {
-        cluster = find_cluster(&founding_peers, &known) => cluster,
-        () = &mut shutdown => return Ok(()),
+        cluster = find_cluster(&founding_peers, &known, |waits| front.wait(waits)) => cluster,
+        ending = told_to_end(&mut shutdown, operators.orders()) => {
+            let mut leaving = Leaving::begin(ending, stop_limit);
+            front.close(&mut leaving).await;
+            return leaving.end().map_err(RunError::Refused);
+        }
     };
     let identity = Identity::new(id);
     let peers = Peers::new(net, identity, []);
@@ -169,16 +180,20 @@ async fn run_router(
         catalogue: Arc::new(MemoryCopy::default()),
     };
     let node = Node::start(node_settings(&config, id, cluster, false), parts).await?;
+    front.introduce(&node);
     operators.introduce(&node);
-    serve_clients(&config, front, &node, None, shutdown).await;
+    let ending = told_to_end(shutdown, operators.orders()).await;
+    let mut leaving = Leaving::begin(ending, stop_limit);
+    front.close(&mut leaving).await;
+    leaving.hand_over(&node).await;
     node.stop().await;
-    Ok(())
+    leaving.end().map_err(RunError::Refused)
 }
 
 async fn run_storage(
     config: Config,
     front: Front,
-    operators: &Operators,
+    operators: &mut Operators,
     net: Arc<dyn Net>,
     clock: Arc<dyn Clock>,
     shutdown: impl Future<Output = ()> + Send + 'static,
@@ -189,6 +204,10 @@ async fn run_storage(
     let founding = Arc::new(founding(&config, id, &disk, &entropy)?);
     let storage = config.storage.clone();
     let log = blocking(move || Log::open(disk, storage, Work::Thread)).await?;
+    let shown = log.clone();
+    front.add_metrics(Arc::new(move |page| {
+        storage_metrics::write(&shown.stats(), page);
+    }));
     let directory = config.data_dir.join(CATALOGUE_DIR);
     let catalogue = blocking(move || Catalogue::open(directory)).await?;
 
@@ -200,14 +219,21 @@ async fn run_storage(
         let failed = |source| RunError::ListenForPeers { address, source };
         listening.await.map_err(failed)?;
     }
+    operators.wait(&founding);
+    front.wait("waiting to be founded".to_owned());
     let mut shutdown = Box::pin(shutdown);
     let founding_peers = FoundingPeers::new(net);
+    let stop_limit = Duration::from_millis(config.limits.stop_timeout_ms);
     let cluster = tokio::select! {
-        cluster = founding.settle(&founding_peers) => cluster.map_err(RunError::Membership)?,
-        () = &mut shutdown => {
+        cluster = founding.settle(&founding_peers, |waits| front.wait(waits)) => {
+            cluster.map_err(RunError::Membership)?
+        }
+        ending = told_to_end(&mut shutdown, operators.orders()) => {
+            let mut leaving = Leaving::begin(ending, stop_limit);
+            front.close(&mut leaving).await;
             raft.stop().await;
             log.close().await;
-            return Ok(());
+            return leaving.end().map_err(RunError::Refused);
         }
     };
     let others = cluster.founders.iter().filter(|(node, _)| *node != id);
@@ -222,25 +248,18 @@ async fn run_storage(
     };
     let node = Node::start(settings, parts).await?;
     founding.groups_founded().map_err(RunError::Membership)?;
+    front.introduce(&node);
     operators.introduce(&node);
-    let (refuse, refused) = oneshot::channel();
-    let watched = Arc::clone(&node);
-    let ended = async move {
-        tokio::select! {
-            () = shutdown => {}
-            refusal = watched.refused() => {
-                // The receiver waits until the node is stopped.
-                refuse.send(refusal).ok();
-            }
-        }
+    let ending = tokio::select! {
+        ending = told_to_end(shutdown, operators.orders()) => ending,
+        refusal = node.refused() => Ending::Refused(refusal),
     };
-    serve_clients(&config, front, &node, Some(&log), ended).await;
+    let mut leaving = Leaving::begin(ending, stop_limit);
+    front.close(&mut leaving).await;
+    leaving.hand_over(&node).await;
     node.stop().await;
     log.close().await;
-    if let Ok(refusal) = refused.await {
-        return Err(RunError::Refused(refusal));
-    }
-    Ok(())
+    leaving.end().map_err(RunError::Refused)
 }
 
 /// Tells where the founding nodes are, and by which certificate each is known, where there are any.
@@ -323,97 +342,6 @@ fn placement_limits(replace_after_ms: u64) -> PlacementLimits {
         abandon_after_ms: usual.abandon_after_ms.min(replace_after_ms),
         replace_after_ms,
         ..usual
-    }
-}
-
-/// Where clients come in: the port, who may ask, and what the node shows of itself.
-struct Front {
-    port: TcpFront,
-    access: Access,
-    /// Without, nothing is encrypted.
-    tls: Option<Tls>,
-}
-
-/// What an encrypted port needs.
-struct Tls {
-    certificate: Certificate,
-    port: Arc<ServerConfig>,
-    admin_port: Arc<ServerConfig>,
-}
-
-impl Tls {
-    fn open(files: PairFiles) -> Result<Self, TlsError> {
-        let certificate = Certificate::open(files)?;
-        let port = Arc::new(certificate.client_port()?);
-        let admin_port = Arc::new(certificate.admin_port()?);
-        Ok(Self {
-            certificate,
-            port,
-            admin_port,
-        })
-    }
-}
-
-/// Answers clients until `shutdown` completes and requests under way are answered.
-async fn serve_clients(
-    config: &Config,
-    front: Front,
-    node: &Arc<Node>,
-    log: Option<&Log>,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) {
-    let stop = watch::Sender::new(false);
-    let stopping = stop.subscribe();
-    let address = front.port.local_addr().unwrap_or(config.listen);
-    tracing::info!(node = format_args!("{:x}", node.id()), %address, "serving");
-    let mut gateway = Gateway::new(Arc::clone(node), gateway_config(config), front.access);
-    if let Some(log) = log.cloned() {
-        let write = move |page: &mut String| storage_metrics::write(&log.stats(), page);
-        gateway = gateway.with_metrics(Arc::new(write));
-    }
-    let mut certificate = None;
-    if let Some(tls) = front.tls {
-        let metrics = tls.certificate.metrics();
-        gateway = gateway.with_tls(tls.port);
-        gateway = gateway.with_metrics(Arc::new(move |page| metrics.write(page)));
-        certificate = Some(tls.certificate);
-    }
-    let stop_following = stop.subscribe();
-    let every = Duration::from_millis(config.tls.reload_ms);
-    let following = async move {
-        if let Some(certificate) = certificate {
-            certificate.follow(every, stop_following).await;
-        }
-    };
-    let serving = Arc::new(gateway).serve(front.port, stopping);
-    let ask = async move {
-        shutdown.await;
-        stop.send_replace(true);
-    };
-    tokio::join!(serving, following, ask);
-}
-
-fn gateway_config(config: &Config) -> GatewayConfig {
-    let limits = &config.limits;
-    GatewayConfig {
-        public_url: config.public_url.clone(),
-        region: config.region.clone(),
-        limits: GatewayLimits {
-            connections: limits.connections,
-            connections_per_address: limits.connections_per_address,
-            request_bytes: limits.request_bytes,
-            bodies_bytes: limits.bodies_bytes,
-            unproved_bytes: limits.unproved_bytes,
-            tenant_requests_per_second: limits.tenant_requests_per_second.and_then(NonZeroU32::new),
-            tenant_queues: limits.tenant_queues.and_then(NonZeroU32::new),
-            header_bytes: limits.header_bytes,
-            header_fields: limits.header_fields,
-            header_timeout: Duration::from_millis(limits.header_timeout_ms),
-            body_stall_timeout: Duration::from_millis(limits.body_stall_timeout_ms),
-            read_timeout: Duration::from_millis(limits.read_timeout_ms),
-            handshake_timeout: Duration::from_millis(config.tls.handshake_timeout_ms),
-            ..GatewayLimits::default()
-        },
     }
 }
 

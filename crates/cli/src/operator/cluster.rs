@@ -1,8 +1,8 @@
 //! `hikyaku cluster`: whether everything is well.
 
 use super::connection::Connection;
-use super::{Asking, Output, Unwell, block_on, names, show};
-use anyhow::Error;
+use super::{Asking, Output, Unwell, block_on, names, note, show};
+use anyhow::{Error, ensure};
 use clap::{Args, Subcommand};
 use hikyaku_proto::admin as wire;
 use hikyaku_proto::admin::{NodeState, Role};
@@ -27,12 +27,25 @@ enum Command {
         /// 1 to 7; more than there are nodes waits for more nodes.
         replicas: u32,
     },
+    /// Found a cluster of one waiting node alone, when the others will never all be there.
+    ///
+    /// Nodes found their cluster by themselves when all of `cluster.peers` are there; this is for when one
+    /// of them promised itself to another and that one's volume is lost. Two clusters come out of it where
+    /// another node is founded by hand too, or where the others found one after all: make sure that no node
+    /// of `cluster.peers` belongs to a cluster, and do it on one node. The others join that one; who
+    /// promised itself to a lost node has to be given an empty volume.
+    Found {
+        /// The above is so.
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 impl Cluster {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Status => block_on(status(&self.asking)),
+            Command::Found { force } => block_on(found(&self.asking, force)),
             Command::Replication { replicas } => block_on(replication(&self.asking, replicas)),
         }
     }
@@ -49,6 +62,20 @@ async fn status(asking: &Asking) -> anyhow::Result<()> {
         0 => Ok(()),
         1 => Err(Error::new(Unwell("one thing is not well".to_owned()))),
         several => Err(Error::new(Unwell(format!("{several} things are not well")))),
+    }
+}
+
+async fn found(asking: &Asking, force: bool) -> anyhow::Result<()> {
+    ensure!(
+        force,
+        "a second cluster comes out of this if any node of cluster.peers belongs to one, or is founded by \
+         hand too; `--force` says that none does"
+    );
+    let cluster = Connection::open(asking).await?.found().await?;
+    note("the other nodes join it when their volumes are new; those that wait for another do not");
+    match asking.output {
+        Output::Table => show(&format!("founded cluster {cluster}, of this node alone")),
+        Output::Json => show(&format!("{:#}", json!({ "cluster": cluster }))),
     }
 }
 
@@ -142,7 +169,7 @@ fn page(survey: &wire::Survey, troubles: &[String]) -> String {
     let mut line = |name: &str, text: &str| {
         writeln!(page, "{name:<11}  {text}").expect("a String takes every character");
     };
-    line("cluster", &cluster_id(survey));
+    line("cluster", &names::cluster_id(&survey.cluster_id));
     line("answered by", &names::id(survey.answered_by));
     line(
         "nodes",
@@ -166,7 +193,7 @@ fn page(survey: &wire::Survey, troubles: &[String]) -> String {
 
 fn json_of(survey: &wire::Survey, troubles: &[String]) -> serde_json::Value {
     json!({
-        "cluster": cluster_id(survey),
+        "cluster": names::cluster_id(&survey.cluster_id),
         "answered_by": names::id(survey.answered_by),
         "current": survey.current,
         "replication": survey.replication,
@@ -176,11 +203,6 @@ fn json_of(survey: &wire::Survey, troubles: &[String]) -> serde_json::Value {
         "moving": moving(survey),
         "troubles": troubles,
     })
-}
-
-fn cluster_id(survey: &wire::Survey) -> String {
-    let bytes = survey.cluster_id.iter();
-    bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

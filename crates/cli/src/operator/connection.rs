@@ -1,6 +1,6 @@
 //! The way to a node's operator's port.
 
-use super::Asking;
+use super::{Asking, names};
 use anyhow::{Context, Error, anyhow, bail};
 use hikyaku_proto::admin as wire;
 use hikyaku_proto::admin::admin_client::AdminClient;
@@ -17,8 +17,8 @@ use zeroize::Zeroizing;
 /// How long a node may take to accept a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long it may take to answer: as long as the cluster may try inside, and a little more.
-const ANSWER_LIMIT: Duration = Duration::from_secs(65);
+/// How long it may take to answer: as long as an orderly stop may take, and a little more.
+const ANSWER_LIMIT: Duration = Duration::from_secs(110);
 
 /// A node that answers.
 pub struct Connection {
@@ -77,6 +77,20 @@ impl Connection {
         let request = wire::SetNodeStateRequest { node, state };
         let answer = self.client.set_node_state(request).await.map_err(told)?;
         Ok(answer.into_inner().state())
+    }
+
+    /// Stops the node, within a limit in ms; 0 leaves that to its configuration.
+    pub async fn stop(&mut self, timeout_ms: u64) -> anyhow::Result<wire::StopReport> {
+        let request = wire::StopRequest { timeout_ms };
+        let answer = self.client.stop(request).await.map_err(told)?;
+        Ok(answer.into_inner())
+    }
+
+    /// Founds a cluster of the node alone; gives the cluster's id.
+    pub async fn found(&mut self) -> anyhow::Result<String> {
+        let answer = self.client.found(wire::FoundRequest {}).await;
+        let answer = answer.map_err(told)?.into_inner();
+        Ok(names::cluster_id(&answer.cluster_id))
     }
 
     /// Sets how many replicas each group is to have.

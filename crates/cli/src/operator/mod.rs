@@ -6,6 +6,7 @@
 
 pub mod cluster;
 mod connection;
+pub mod drain;
 mod names;
 pub mod node;
 pub mod partition;

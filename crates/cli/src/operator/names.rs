@@ -9,6 +9,11 @@ pub fn id(node: u64) -> String {
     format!("{node:016x}")
 }
 
+/// A cluster's id.
+pub fn cluster_id(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A node's state.
 pub fn state(state: NodeState) -> &'static str {
     match state {

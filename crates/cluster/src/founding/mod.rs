@@ -20,8 +20,8 @@ use futures_util::future::BoxFuture;
 use hikyaku_proto::founding as wire;
 use hikyaku_raft::{FoundingCalls, FoundingPeers};
 
+pub use rules::{AlreadyFounded, Founded, Stage};
 use rules::{Applicant, Heard, Step, Waiting};
-pub use rules::{Founded, Stage};
 
 use crate::ports::Entropy;
 
@@ -35,9 +35,18 @@ const CALL_LIMIT: Duration = Duration::from_secs(2);
 /// A standing wait is logged at least so often.
 const REMINDER: Duration = Duration::from_secs(30);
 
-/// Asks these nodes for their cluster until one belongs to one, and says for whom it waits.
-pub async fn find_cluster(peers: &FoundingPeers, addresses: &[String]) -> Founded {
+/// Asks these nodes for their cluster until one belongs to one, and says for whom it waits, to `tell`
+/// too.
+pub async fn find_cluster(
+    peers: &FoundingPeers,
+    addresses: &[String],
+    tell: impl Fn(String),
+) -> Founded {
     let mut silent = REMINDER;
+    tell(format!(
+        "waiting for one of {} to belong to a cluster",
+        addresses.join(", ")
+    ));
     loop {
         let looks = addresses.iter().map(|address| look_at(peers, address));
         for heard in futures_util::future::join_all(looks)
@@ -107,11 +116,16 @@ impl Founding {
         })
     }
 
-    /// Returns when this node belongs to a cluster. Until then the log says for whom it waits.
+    /// Returns when this node belongs to a cluster. Until then the log says for whom it waits, and
+    /// `tell` hears of it when that changes.
     ///
     /// # Errors
     /// When the volume cannot be written.
-    pub async fn settle(&self, peers: &FoundingPeers) -> io::Result<Founded> {
+    pub async fn settle(
+        &self,
+        peers: &FoundingPeers,
+        tell: impl Fn(String),
+    ) -> io::Result<Founded> {
         let mut said: Vec<Waiting> = Vec::new();
         let mut silent = Duration::ZERO;
         loop {
@@ -130,6 +144,10 @@ impl Founding {
                 Step::Wait(reasons) => reasons,
             };
             silent += LOOK_INTERVAL;
+            if reasons != said {
+                let texts: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+                tell(format!("waiting to be founded: {}", texts.join("; ")));
+            }
             if reasons != said || silent >= REMINDER {
                 for reason in &reasons {
                     tracing::info!(%reason, "waiting to be founded");
@@ -141,6 +159,23 @@ impl Founding {
         }
     }
 
+    /// Founds a cluster of this node alone, because an operator says that the others are not to be waited
+    /// for. New volumes join it; whoever promised itself to another node stays out until its volume is
+    /// emptied.
+    ///
+    /// # Errors
+    /// When the volume cannot be written.
+    pub fn found_alone(&self) -> io::Result<Result<Founded, AlreadyFounded>> {
+        let mut applicant = self.applicant.lock().expect("no panic under this lock");
+        let (stage, cluster) = match applicant.found_alone(self.entropy.draw_u128()) {
+            Ok(founded) => founded,
+            Err(already) => return Ok(Err(already)),
+        };
+        self.volume.store(&stage)?;
+        applicant.enter(stage);
+        Ok(Ok(cluster))
+    }
+
     /// Whether the replicas of the founding are yet to be opened here, and their groups to be given
     /// their first members. Only once: a replica that lost its records must never begin anew.
     pub fn founds_groups(&self) -> bool {
@@ -150,7 +185,7 @@ impl Founding {
     /// Notes that the groups have their first members.
     pub fn groups_founded(&self) -> io::Result<()> {
         match self.with(|applicant| applicant.groups_founded()) {
-            Some(stage) => self.store(stage),
+            Some(stage) => self.store(stage).map(drop),
             None => Ok(()),
         }
     }
@@ -186,15 +221,19 @@ impl Founding {
         let answers = futures_util::future::join_all(asked).await;
         let promises: Result<Vec<(u64, String)>, Waiting> = answers.into_iter().collect();
         let cluster_id = self.entropy.draw_u128();
-        let founded = promises
-            .and_then(|promises| self.with(|applicant| applicant.found(cluster_id, promises)));
+        let founded = promises.and_then(|promises| {
+            self.with(|applicant| match applicant.stage() {
+                // By hand, meanwhile.
+                stage @ Stage::Member { .. } => Ok(stage.clone()),
+                Stage::Empty | Stage::Promised { .. } => applicant.found(cluster_id, promises),
+            })
+        });
         match founded {
             Ok(stage) => {
-                self.store(stage.clone())?;
-                let Stage::Member { cluster, .. } = stage else {
+                let Stage::Member { cluster, .. } = self.store(stage)? else {
                     unreachable!("founding makes a member");
                 };
-                let id = format_args!("{cluster_id:032x}");
+                let id = format_args!("{:032x}", cluster.cluster_id);
                 tracing::info!(
                     cluster = id,
                     nodes = cluster.founders.len(),
@@ -206,12 +245,15 @@ impl Founding {
         }
     }
 
-    /// A stage counts only once it is on disk.
-    fn store(&self, stage: Stage) -> io::Result<()> {
+    /// A stage counts only once it is on disk. What was founded by hand meanwhile stays; gives the stage
+    /// that holds.
+    fn store(&self, stage: Stage) -> io::Result<Stage> {
         let mut applicant = self.applicant.lock().expect("no panic under this lock");
-        self.volume.store(&stage)?;
-        applicant.enter(stage);
-        Ok(())
+        if applicant.may_enter(&stage) {
+            self.volume.store(&stage)?;
+            applicant.enter(stage);
+        }
+        Ok(applicant.stage().clone())
     }
 
     fn with<R>(&self, look: impl FnOnce(&Applicant) -> R) -> R {

@@ -121,6 +121,11 @@ pub enum Refusal {
     Member(u128),
 }
 
+/// This node belongs to a cluster, and founds no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this node belongs to cluster {0:032x}")]
+pub struct AlreadyFounded(pub u128);
+
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -199,8 +204,10 @@ impl Applicant {
                     groups_founded: false,
                 });
             }
-            // Nobody waits for a new volume: it joins what is there.
-            if self.stage == Stage::Empty {
+            // Nobody waits for a new volume: it joins what is there. So does one whose founder founded
+            // without it, by hand: that node founds no other cluster, ever.
+            let founder = peer.node;
+            if self.stage == Stage::Empty || self.stage == (Stage::Promised { founder }) {
                 return Step::Enter(Stage::Member {
                     cluster: cluster.clone(),
                     groups_founded: true,
@@ -283,6 +290,23 @@ impl Applicant {
         }
     }
 
+    /// A cluster of this node alone. It counts when it is on disk.
+    pub fn found_alone(&self, cluster_id: u128) -> Result<(Stage, Founded), AlreadyFounded> {
+        if let Stage::Member { cluster, .. } = &self.stage {
+            return Err(AlreadyFounded(cluster.cluster_id));
+        }
+        let cluster = Founded {
+            cluster_id,
+            partitions: self.partitions,
+            founders: vec![(self.node, self.address.clone())],
+        };
+        let stage = Stage::Member {
+            cluster: cluster.clone(),
+            groups_founded: false,
+        };
+        Ok((stage, cluster))
+    }
+
     /// The cluster, now that every other peer has promised. It counts when it is on disk.
     pub fn found(&self, cluster_id: u128, promises: Vec<(u64, String)>) -> Result<Stage, Waiting> {
         assert_eq!(
@@ -312,12 +336,18 @@ impl Applicant {
         })
     }
 
+    /// Whether this stage may follow: a member stays in its cluster.
+    pub fn may_enter(&self, stage: &Stage) -> bool {
+        match (&self.stage, stage) {
+            (Stage::Member { cluster, .. }, Stage::Member { cluster: next, .. }) => next == cluster,
+            (Stage::Member { .. }, Stage::Empty | Stage::Promised { .. }) => false,
+            (Stage::Empty | Stage::Promised { .. }, _) => true,
+        }
+    }
+
     /// Goes on to a stage that is on disk.
     pub fn enter(&mut self, stage: Stage) {
-        if let Stage::Member { cluster, .. } = &self.stage {
-            let stays = matches!(&stage, Stage::Member { cluster: next, .. } if next == cluster);
-            assert!(stays, "a member never leaves its cluster");
-        }
+        assert!(self.may_enter(&stage), "a member never leaves its cluster");
         self.stage = stage;
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hikyaku_queue::{Command, Counts, Delivery, PartitionId, QueueId};
-use hikyaku_raft::{Group, Leadership, Peers, ReadError};
+use hikyaku_raft::{Group, Leadership, ReadError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -12,7 +12,6 @@ use super::batch::unstamp;
 use super::{Answered, Call, SubmitError, Unseen};
 use crate::clock::PartitionClock;
 use crate::machines::PartitionMachine;
-use crate::node::hand_off;
 
 /// A hosted partition. Cheap to clone.
 #[derive(Clone)]
@@ -130,11 +129,6 @@ impl PartitionHandle {
     /// The group, for whoever changes its members.
     pub fn group(&self) -> &Group<PartitionMachine> {
         &self.group
-    }
-
-    /// Hands leadership to another node.
-    pub async fn hand_off(&self, peers: &Peers) {
-        hand_off(&self.group, peers).await;
     }
 
     /// Counts a queue's messages here.

@@ -60,7 +60,10 @@ async fn take(
             // Messages that are here already are handed out even in a stop.
             biased;
             taken = taking => taken,
-            () = call.stopping() => Ok(Vec::new()),
+            () = call.stopping() => {
+                call.metrics.count_ended_poll();
+                Ok(Vec::new())
+            }
         }
     };
     match taken {

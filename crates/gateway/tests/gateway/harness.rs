@@ -143,7 +143,7 @@ impl Front {
             gateway = gateway.with_tls(tls);
         }
         if let Some(metrics) = setup.metrics {
-            gateway = gateway.with_metrics(metrics);
+            gateway.add_metrics(metrics);
         }
         let stop = watch::Sender::new(false);
         let (connect, made) = mpsc::unbounded_channel();

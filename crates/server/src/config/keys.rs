@@ -241,6 +241,11 @@ pub const KEYS: &[Key] = &[
         "How long a request is retried inside, in ms"
     ),
     key!(
+        "limits.stop_timeout_ms",
+        limits.stop_timeout_ms,
+        "How long an orderly stop may take for requests under way and leaderships, in ms"
+    ),
+    key!(
         "raft.heartbeat_ms",
         raft.heartbeat_ms,
         "How often a leader is heard, in ms"

@@ -335,3 +335,51 @@ fn one_node_under_two_addresses_is_noticed() {
     applicant.enter(Stage::Promised { founder: 1 });
     assert_eq!(applicant.found(9, vec![(1, address(1))]), Err(twice));
 }
+
+#[test]
+fn who_promised_itself_joins_when_its_founder_founded_alone() {
+    let mut world = World::new(3);
+    (0..3).for_each(|peer| world.start(peer));
+    world.step(0, None);
+    world.ask(0);
+    let founder = world.machines[0].running.as_ref().expect("it runs");
+    let (stage, cluster) = founder.found_alone(7).expect("part of no cluster yet");
+    assert_eq!(cluster.founders, [(world.machines[0].node, address(0))]);
+    world.enter(0, stage);
+    for peer in 0..3 {
+        world.step(peer, None);
+        let done = world.step(peer, None);
+        assert_eq!(done, Some(Step::Done(cluster.clone())), "{peer}");
+    }
+}
+
+#[test]
+fn who_promised_itself_to_another_stays_out_of_what_was_founded_alone() {
+    let mut world = World::new(3);
+    (0..3).for_each(|peer| world.start(peer));
+    world.step(0, None);
+    (0..2).for_each(|_| world.ask(0));
+    let alone = world.machines[1].running.as_ref().expect("it runs");
+    let (stage, _) = alone.found_alone(7).expect("part of no cluster yet");
+    world.enter(1, stage);
+    let waits = Waiting::FoundedWithout {
+        address: address(1),
+        cluster: 7,
+    };
+    assert_eq!(world.step(2, None), Some(Step::Wait(vec![waits])));
+    world.lose_volume(2);
+    world.start(2);
+    world.step(2, None);
+    assert!(matches!(world.step(2, None), Some(Step::Done(_))));
+}
+
+#[test]
+fn a_member_founds_nothing_alone() {
+    let world = founded(3);
+    let member = world.machines[1].running.as_ref().expect("it runs");
+    let Stage::Member { cluster, .. } = member.stage() else {
+        panic!("it is a member");
+    };
+    let refused = member.found_alone(7).expect_err("a member");
+    assert_eq!(refused, AlreadyFounded(cluster.cluster_id));
+}
