@@ -1,11 +1,11 @@
 //! The log's numbers on the metrics page.
 
-use hikyaku_storage::LogStats;
+use hikyaku_storage::{Grade, LogStats};
 use std::fmt::Write;
 
 /// Writes the page's part in Prometheus's text format.
 pub fn write(stats: &LogStats, page: &mut String) {
-    let counters: [(&str, &str, u64); 10] = [
+    let counters: [(&str, &str, u64); 9] = [
         (
             "rounds",
             "Rounds written: one write and one fdatasync each.",
@@ -43,11 +43,6 @@ pub fn write(stats: &LogStats, page: &mut String) {
             stats.cache_misses,
         ),
         ("checkpoints", "Checkpoints written.", stats.checkpoints),
-        (
-            "damage_found",
-            "Damaged records and checkpoints met.",
-            stats.damaged,
-        ),
     ];
     for (name, help, value) in counters {
         metric(
@@ -58,6 +53,7 @@ pub fn write(stats: &LogStats, page: &mut String) {
             value,
         );
     }
+    damage(stats, page);
     let gauges: [(&str, &str, u64); 6] = [
         (
             "segments_hot",
@@ -93,6 +89,39 @@ pub fn write(stats: &LogStats, page: &mut String) {
     for (name, help, value) in gauges {
         metric(page, &format!("hikyaku_log_{name}"), "gauge", help, value);
     }
+}
+
+/// What rots on the disk, and what becomes of it.
+fn damage(stats: &LogStats, page: &mut String) {
+    let name = "hikyaku_damage_total";
+    let help = "Places on the disk found damaged, by what they cost: derived (nothing), body (another \
+                replica has it), log (the replica), checkpoint (the older one takes its place).";
+    // Writing to a string cannot fail.
+    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} counter");
+    for (grade, found) in Grade::ALL.iter().zip(stats.damage.found) {
+        let _ = writeln!(page, "{name}{{grade=\"{grade}\"}} {found}");
+    }
+    metric(
+        page,
+        "hikyaku_damage_healed_total",
+        "counter",
+        "Damaged bodies, checkpoints, footers and replicas that are whole again.",
+        stats.damage.healed,
+    );
+    metric(
+        page,
+        "hikyaku_damage_open",
+        "gauge",
+        "Damaged bodies, checkpoints and replicas that wait to be mended.",
+        stats.damage.open,
+    );
+    metric(
+        page,
+        "hikyaku_scrub_bytes_total",
+        "counter",
+        "Bytes read to find damage before somebody needs what is damaged.",
+        stats.scrubbed_bytes,
+    );
 }
 
 fn metric(page: &mut String, name: &str, kind: &str, help: &str, value: u64) {

@@ -11,11 +11,32 @@ use crate::disk::Disk;
 use crate::segment::LOG_DIR;
 use std::io;
 
+/// The mark that replicas were lost.
+const MARK: &str = "lost-replicas";
+
+/// Whether replicas were lost here of which the cluster may not know yet.
+pub fn is_set_aside(disk: &dyn Disk) -> io::Result<bool> {
+    Ok(disk.list("")?.iter().any(|name| name == MARK))
+}
+
+/// The cluster knows of all replicas that were lost here. Durable on return.
+pub fn loss_is_told(disk: &dyn Disk) -> io::Result<()> {
+    match disk.remove(MARK) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => disk.sync_dir(""),
+    }
+}
+
 /// Renames the log and the checkpoints of a closed log, so that `Log::open` founds a new one. Each
 /// rename is one step: a crash in between leaves a log that refuses to open, and the call is made
 /// again. Returns the names that the directories have now.
 pub fn set_aside(disk: &dyn Disk) -> io::Result<Vec<String>> {
     let existing = disk.list("")?;
+    if !existing.iter().any(|name| name == MARK) {
+        disk.create(MARK)?.sync_data()?;
+    }
+    disk.sync_dir("")?;
     let free = |dir: &str| {
         let mut number = 1;
         while existing.contains(&format!("{dir}.damaged-{number}")) {

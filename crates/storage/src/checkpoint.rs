@@ -222,6 +222,37 @@ pub(crate) fn read(disk: &dyn Disk, group: GroupId, id: LogId) -> io::Result<Opt
     }))
 }
 
+/// Whether all of a checkpoint is right, read piece by piece; `pace` is told how much was read.
+pub(crate) fn is_whole(
+    disk: &dyn Disk,
+    group: GroupId,
+    id: LogId,
+    piece: usize,
+    pace: &dyn Fn(u64),
+) -> io::Result<bool> {
+    let Some(opened) = Opened::open(disk, group, id)? else {
+        return Ok(false);
+    };
+    for (offset, len, crc) in opened.parts {
+        let (mut at, mut sum) = (offset, 0);
+        while at < offset + len {
+            let more = (offset + len - at).min(piece as u64);
+            let bytes = match read_exact_at(&*opened.file, more as usize, at) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            sum = crc32c::crc32c_append(sum, &bytes);
+            at += more;
+            pace(more);
+        }
+        if sum != crc {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// What reclaim reads of a checkpoint.
 pub(crate) struct Names {
     pub(crate) leaders: Vec<(u64, LeaderId)>,

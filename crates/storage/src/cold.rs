@@ -146,7 +146,8 @@ impl ColdWriter {
         if !self.round.is_empty() {
             self.flush()?;
         }
-        let end = self.round.end();
+        // Where the round after the last one would start: there is none.
+        let end = self.round.start();
         let header = SegmentHeader {
             tag: self.tag,
             previous: None,

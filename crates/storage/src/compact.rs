@@ -4,16 +4,14 @@
 //! checksum. A segment in which something cannot be read is left as it is.
 
 use crate::cold::ColdWriter;
-use crate::disk::{is_full, read_exact_at};
+use crate::disk::is_full;
 use crate::engine::Engine;
 use crate::live::LiveSet;
 use crate::markers::leader_at;
-use crate::reader::read_entry_at;
 use crate::record::Tag;
 use crate::section::{BodyAt, EntryAt};
 use crate::segment::{Heat, Segment};
 use crate::types::{GroupId, LeaderId, LogId};
-use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -33,7 +31,7 @@ pub(crate) enum Policy {
 }
 
 impl Policy {
-    fn keeps_whole(&self, index: u64) -> bool {
+    pub(crate) fn keeps_whole(&self, index: u64) -> bool {
         match self {
             Policy::Drop => false,
             Policy::Keep => true,
@@ -111,12 +109,14 @@ impl Survivor {
 
 /// Copies the survivors of the victims. Returns the cold segment, if anything survived, and the
 /// victims that it replaces: fewer than given if not all fit. The tag is of the moment of which the
-/// victims are: it tells what they hold from what a replica wrote that was opened since.
+/// victims are: it tells what they hold from what a replica wrote that was opened since. `anyway`
+/// copies a segment that gets no smaller, because it is damaged.
 pub(crate) fn compact(
     engine: &Engine,
     tag: Tag,
     victims: Vec<Arc<Segment>>,
     policies: &BTreeMap<GroupId, Policy>,
+    anyway: bool,
     pace: &dyn Fn(u64),
 ) -> Result<(Option<Segment>, Vec<Arc<Segment>>), CompactError> {
     let mut survivors = Vec::new();
@@ -140,7 +140,8 @@ pub(crate) fn compact(
     }
     // Estimates go by averages; this is exact. A compaction makes a cold segment of a hot one, or one
     // of several, or a clearly smaller one: so reclaim ends.
-    if let [alone] = &replaced[..]
+    if !anyway
+        && let [alone] = &replaced[..]
         && alone.heat == Heat::Cold
         && cost > alone.end / 4 * 3
     {
@@ -152,7 +153,7 @@ pub(crate) fn compact(
     let Some(mut cold) = ColdWriter::start(&engine.files, tag, epochs)? else {
         return Err(CompactError::Full);
     };
-    match copy_all(&mut cold, &survivors, pace) {
+    match copy_all(engine, &mut cold, &survivors, pace) {
         Ok(bytes) => {
             let segment = cold.finish(&engine.files)?;
             engine.counters.bytes_compacted.add(bytes);
@@ -160,10 +161,6 @@ pub(crate) fn compact(
         }
         Err(error) => {
             cold.abandon(&engine.files);
-            if let CompactError::Unmovable(epoch) = &error {
-                engine.counters.damaged.add(1);
-                tracing::error!(segment = *epoch, "damaged bytes found by compaction");
-            }
             Err(error)
         }
     }
@@ -204,6 +201,7 @@ fn survivors_of(
 }
 
 fn copy_all(
+    engine: &Engine,
     cold: &mut ColdWriter,
     survivors: &[Survivor],
     pace: &dyn Fn(u64),
@@ -214,7 +212,7 @@ fn copy_all(
         if !cold.fits(survivor.cost()) {
             return Err(CompactError::Unmovable(survivor.segment.epoch()));
         }
-        let copied = copy(cold, survivor, &mut seen)?;
+        let copied = copy(engine, cold, survivor, &mut seen)?;
         total += copied;
         pace(copied);
     }
@@ -222,6 +220,7 @@ fn copy_all(
 }
 
 fn copy(
+    engine: &Engine,
     cold: &mut ColdWriter,
     survivor: &Survivor,
     seen: &mut BTreeSet<(GroupId, LogId, u32)>,
@@ -235,8 +234,12 @@ fn copy(
     let unmovable = || CompactError::Unmovable(segment.epoch());
     let mut first = |ordinal: u32| seen.insert((*group, at.id, ordinal));
     let Some(bodies) = bodies else {
-        let entry = read_entry_at(&*segment.file, segment.tag, *group, at);
-        let entry = entry.ok().flatten().ok_or_else(unmovable)?;
+        // Damaged here, it may be whole elsewhere, or not be needed by now.
+        let entry = match engine.load_entry(*group, at.id) {
+            Ok(Some(entry)) => entry,
+            Ok(None) => return Ok(0),
+            Err(_) => return Err(unmovable()),
+        };
         at.bodies.iter().for_each(|body| {
             first(body.ordinal);
         });
@@ -244,13 +247,9 @@ fn copy(
     };
     let mut copies = Vec::with_capacity(bodies.len());
     for body in bodies.iter().filter(|body| first(body.ordinal)) {
-        let (offset, line) = at.body(body.ordinal).ok_or_else(unmovable)?;
-        let bytes =
-            read_exact_at(&*segment.file, line.length as usize, offset).map_err(|_| unmovable())?;
-        if crc32c::crc32c(&bytes) != line.crc {
-            return Err(unmovable());
-        }
-        copies.push((body.ordinal, Bytes::from(bytes)));
+        // Whichever copy is right.
+        let bytes = engine.load_body(*group, at.id, body.ordinal);
+        copies.push((body.ordinal, bytes.map_err(|_| unmovable())?));
     }
     if copies.is_empty() {
         Ok(0)

@@ -60,6 +60,11 @@ pub struct LogConfig {
     pub compact_below_percent: u32,
     /// The most bytes that compaction copies a second, so that it does not starve the writer.
     pub compaction_bytes_per_second: u64,
+    /// The most bytes a second that the scrub reads to find damage before somebody needs what is
+    /// damaged; 0: no scrub.
+    pub scrub_bytes_per_second: u64,
+    /// Milliseconds between the end of a scrub and the start of the next.
+    pub scrub_pause_ms: u64,
     /// Preallocated spare segments that only receives and deletes may use when the disk is full;
     /// the last of them belongs to the compactor, which frees space with it.
     pub reserve_segments: usize,
@@ -85,6 +90,8 @@ impl Default for LogConfig {
             read_ahead_bytes: 8 << 20,
             compact_below_percent: 40,
             compaction_bytes_per_second: 64 << 20,
+            scrub_bytes_per_second: 4 << 20,
+            scrub_pause_ms: 3_600_000,
             reserve_segments: 3,
             min_free_bytes: 256 << 20,
             idle_mark_ms: 200,
@@ -106,6 +113,7 @@ impl LogConfig {
             footer_cache_bytes: 64 << 10,
             read_ahead_bytes: 32 << 10,
             min_free_bytes: 0,
+            scrub_bytes_per_second: 0,
             reserve_segments: 2,
             ..LogConfig::default()
         }

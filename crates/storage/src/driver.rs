@@ -1,7 +1,7 @@
-//! Runs the writer and the reclaimer: as two threads, or as two tasks of a simulation.
+//! Runs the writer, the reclaimer and the scrubber: as threads, or as tasks of a simulation.
 //!
-//! Whoever opened the log owns them through `Drivers`: closing waits for both, dropping tells them
-//! to stop.
+//! Whoever opened the log owns them through `Drivers`: closing waits for all, dropping tells them to
+//! stop.
 
 use crate::engine::{Engine, lock};
 use crate::types::Work;
@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(3600);
 /// The shortest pause of the compactor.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The running writer and reclaimer.
+/// The running writer, reclaimer and scrubber.
 pub(crate) struct Drivers {
     engine: Arc<Engine>,
     /// Dropped by a driver when it ends.
@@ -30,7 +30,9 @@ impl Drivers {
     pub(crate) fn start(engine: Arc<Engine>) -> io::Result<Drivers> {
         let (write_ended, writing) = oneshot::channel();
         let (reclaim_ended, reclaiming) = oneshot::channel();
+        let (scrub_ended, scrubbing) = oneshot::channel();
         let (for_writer, for_reclaimer) = (engine.clone(), engine.clone());
+        let for_scrub = engine.clone();
         match engine.work {
             Work::Thread => {
                 spawn("hikyaku-log", move || {
@@ -44,6 +46,11 @@ impl Drivers {
                     drop(for_reclaimer);
                     drop(reclaim_ended);
                 })?;
+                spawn("hikyaku-scrub", move || {
+                    scrub_loop(&for_scrub);
+                    drop(for_scrub);
+                    drop(scrub_ended);
+                })?;
             }
             Work::Task => {
                 tokio::spawn(async move {
@@ -56,15 +63,20 @@ impl Drivers {
                     drop(for_reclaimer);
                     drop(reclaim_ended);
                 });
+                tokio::spawn(async move {
+                    scrub_task(&for_scrub).await;
+                    drop(for_scrub);
+                    drop(scrub_ended);
+                });
             }
         }
         Ok(Drivers {
             engine,
-            ended: Mutex::new(vec![writing, reclaiming]),
+            ended: Mutex::new(vec![writing, reclaiming, scrubbing]),
         })
     }
 
-    /// Writes what waits, leaves a closing mark, and waits until both have ended.
+    /// Writes what waits, leaves a closing mark, and waits until all have ended.
     pub(crate) async fn stop(&self) {
         self.tell();
         let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
@@ -78,6 +90,7 @@ impl Drivers {
         self.engine.stopping.store(true, Ordering::Release);
         self.engine.writer_signal.raise();
         self.engine.reclaim_signal.raise();
+        self.engine.scrub_signal.raise();
     }
 }
 
@@ -196,5 +209,41 @@ async fn reclaim_task(engine: &Engine) {
     while !engine.stopping.load(Ordering::Acquire) && !engine.is_dead() {
         lock(&engine.reclaimer).run(engine, &|_| {});
         engine.reclaim_signal.wait(interval).await;
+    }
+}
+
+/// Pauses of the scrub are cut into pieces of this length, so that an end need not wait for them.
+const SCRUB_PAUSE: Duration = Duration::from_millis(50);
+
+fn ends(engine: &Engine) -> bool {
+    engine.stopping.load(Ordering::Acquire) || engine.is_dead()
+}
+
+fn scrub_loop(engine: &Engine) {
+    let rate = engine.config.scrub_bytes_per_second;
+    let pace = |bytes: u64| {
+        let mut rest = Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.max(1));
+        while !rest.is_zero() && !ends(engine) {
+            let piece = rest.min(SCRUB_PAUSE);
+            std::thread::sleep(piece);
+            rest -= piece;
+        }
+    };
+    let pause = Duration::from_millis(engine.config.scrub_pause_ms);
+    while rate > 0 && !ends(engine) {
+        lock(&engine.scrubber).pass(engine, &pace);
+        engine.scrub_signal.wait_blocking(pause);
+    }
+}
+
+async fn scrub_task(engine: &Engine) {
+    let rate = engine.config.scrub_bytes_per_second;
+    let pause = Duration::from_millis(engine.config.scrub_pause_ms);
+    while rate > 0 && !ends(engine) {
+        // Nothing sleeps in the middle of a file here: the pause comes after the whole pass.
+        let read = Cell::new(0);
+        lock(&engine.scrubber).pass(engine, &|bytes| read.set(read.get() + bytes));
+        let owed = Duration::from_nanos(read.get().saturating_mul(1_000_000_000) / rate);
+        engine.scrub_signal.wait(pause + owed).await;
     }
 }

@@ -1,12 +1,13 @@
 //! The inside of a log: what the writer, the reclaimer and the readers share.
 //!
-//! Three locks, taken in this order and never held during file access: `writer` or `reclaimer` (one
-//! holder works), then `state`, then `queue`. A submission changes the state that its group reads
+//! Locks, taken in this order and never held during file access: `writer`, `reclaimer` or `scrubber`
+//! (one holder works), then `state`, then `queue`. A submission changes the state that its group reads
 //! back and joins the queue under one hold of `state`, so both have the same order.
 
 use crate::ahead::AheadCache;
 use crate::cache::{Sequence, TailCache};
 use crate::config::LogConfig;
+use crate::damage::{Finding, Ledger};
 use crate::disk::{Disk, DiskFile};
 use crate::files::Files;
 use crate::footer::Sections;
@@ -14,9 +15,10 @@ use crate::markers::Markers;
 use crate::owner::Owner;
 use crate::reclaim::Reclaimer;
 use crate::record::Tag;
+use crate::scrub::Scrubber;
 use crate::segment::{SectionCache, Segment};
 use crate::signal::Signal;
-use crate::stats::{Counters, LogStats};
+use crate::stats::{Counters, DamageCounts, LogStats};
 use crate::types::{Done, Entry, GroupId, LogId, Work};
 use crate::writer::Writer;
 use bytes::Bytes;
@@ -71,6 +73,8 @@ pub(crate) struct Group {
     pub(crate) durable_purged: Option<LogId>,
     /// Valid kept checkpoints, oldest first.
     pub(crate) kept: Vec<LogId>,
+    /// Checkpoints that are not whole; their files stay until a new one is written.
+    pub(crate) damaged: Vec<LogId>,
     /// Checkpoints held for snapshots, with the number of pins.
     pub(crate) pins: BTreeMap<u64, (LogId, usize)>,
     /// Installs under way: their bodies are named by no checkpoint yet.
@@ -99,6 +103,8 @@ impl Group {
 pub(crate) struct Active {
     pub(crate) tag: Tag,
     pub(crate) file: Arc<dyn DiskFile>,
+    /// Up to here it is durable.
+    pub(crate) durable: u64,
     /// What is durable in it. Shared so that sealing encodes it without holding the lock.
     pub(crate) sections: Arc<Sections>,
 }
@@ -129,18 +135,24 @@ pub(crate) struct Engine {
     pub(crate) config: LogConfig,
     pub(crate) work: Work,
     pub(crate) counters: Counters,
+    pub(crate) damage: Ledger,
     pub(crate) sections: SectionCache,
     pub(crate) writer_signal: Signal,
     pub(crate) reclaim_signal: Signal,
+    pub(crate) scrub_signal: Signal,
     pub(crate) wanted: watch::Sender<Vec<GroupId>>,
     pub(crate) room: AtomicBool,
     pub(crate) unpurged_bytes: std::sync::atomic::AtomicU64,
     pub(crate) stopping: AtomicBool,
+    /// The active segment is to be sealed: something in it is damaged, and the next one restates what
+    /// may be.
+    pub(crate) rotate: AtomicBool,
     dead: AtomicBool,
     /// One checkpoint is written at a time: they compete for the same disk as the log.
     pub(crate) checkpointing: Mutex<()>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) reclaimer: Mutex<Reclaimer>,
+    pub(crate) scrubber: Mutex<Scrubber>,
     state: Mutex<State>,
     queue: Mutex<Queue>,
 }
@@ -157,26 +169,30 @@ impl Engine {
         work: Work,
         state: State,
         writer: Writer,
-        damaged: u64,
+        findings: Vec<Finding>,
     ) -> Engine {
-        let counters = Counters::default();
-        counters.damaged.add(damaged);
+        let damage = Ledger::default();
+        damage.take_in(findings);
         Engine {
             sections: SectionCache::new(config.footer_cache_bytes),
             files,
             config,
             work,
-            counters,
+            counters: Counters::default(),
+            damage,
             writer_signal: Signal::default(),
             reclaim_signal: Signal::default(),
+            scrub_signal: Signal::default(),
             wanted: watch::Sender::new(Vec::new()),
             room: AtomicBool::new(true),
             unpurged_bytes: Default::default(),
             stopping: AtomicBool::new(false),
+            rotate: AtomicBool::new(false),
             dead: AtomicBool::new(false),
             checkpointing: Mutex::default(),
             writer: Mutex::new(writer),
             reclaimer: Mutex::default(),
+            scrubber: Mutex::default(),
             state: Mutex::new(state),
             queue: Mutex::default(),
         }
@@ -206,6 +222,7 @@ impl Engine {
         self.close_queue();
         self.writer_signal.raise();
         self.reclaim_signal.raise();
+        self.scrub_signal.raise();
     }
 
     /// Takes nothing any longer, and answers nothing that waits.
@@ -254,6 +271,7 @@ impl Engine {
         state.submitted(group, &change);
         if matches!(change, Change::Forget) {
             queue.committed.remove(&group);
+            self.damage.forget(group);
         }
         let sequence = state.cache.next_sequence();
         queue.pending.push_back(Pending {
@@ -356,7 +374,8 @@ impl Engine {
             cache_bytes: state.cache.bytes() as u64,
             cache_hits: self.counters.cache_hits.get(),
             cache_misses: self.counters.cache_misses.get(),
-            damaged: self.counters.damaged.get(),
+            scrubbed_bytes: self.counters.scrubbed_bytes.get(),
+            damage: DamageCounts::of(&self.damage),
             checkpoints: self.counters.checkpoints.get(),
             full_disk_waits: self.counters.full_disk_waits.get(),
         }

@@ -85,6 +85,16 @@ pub enum ReadError {
         /// What was found.
         what: &'static str,
     },
+    /// An entry is there, but not all of its bodies: another replica has them.
+    #[error("entry {entry} of group {group} is damaged in the bodies {ordinals:?}")]
+    Bodies {
+        /// The group.
+        group: GroupId,
+        /// The entry.
+        entry: LogId,
+        /// The ordinals of the bodies that are missing here.
+        ordinals: Vec<u32>,
+    },
     /// The disk failed.
     #[error("cannot read the log: {0}")]
     Io(#[from] io::Error),

@@ -114,6 +114,12 @@ impl Install {
         })
     }
 
+    /// Makes the bodies durable beside what the group has, whose state stays. Blocks.
+    pub(crate) fn finish_bodies(mut self) -> Result<(), CheckpointError> {
+        self.write_entry()?;
+        self.finish_segment()
+    }
+
     /// Makes the snapshot the group's state. Blocks.
     pub fn finish(mut self, checkpoint: Checkpoint) -> Result<(), CheckpointError> {
         self.write_entry()?;

@@ -1,11 +1,14 @@
 //! The public face of the shared log.
 
+use crate::aside::{is_set_aside, loss_is_told};
 use crate::config::LogConfig;
+use crate::damage::{BodyName, Damages};
 use crate::disk::Disk;
 use crate::driver::Drivers;
 use crate::engine::{Change, Engine, lock};
 use crate::error::{CheckpointError, ClaimError, OpenError, ReadError};
 use crate::install::Install;
+use crate::mend;
 use crate::pin::SnapshotPin;
 use crate::record::{RECORD_HEADER, TABLE_LINE};
 use crate::recovery::{Recovered, recover};
@@ -37,9 +40,9 @@ impl Log {
             files,
             state,
             writer,
-            damaged,
+            findings,
         } = recover(disk, &config)?;
-        let engine = Arc::new(Engine::new(files, config, work, state, writer, damaged));
+        let engine = Arc::new(Engine::new(files, config, work, state, writer, findings));
         let drivers = Arc::new(Drivers::start(engine.clone())?);
         Ok(Log { drivers, engine })
     }
@@ -96,6 +99,33 @@ impl Log {
     /// because the node's purge budget is exceeded and they hold the oldest of it.
     pub fn wanted_checkpoints(&self) -> watch::Receiver<Vec<GroupId>> {
         self.engine.wanted.subscribe()
+    }
+
+    /// What is known to be damaged here and waits to be mended.
+    pub fn damages(&self) -> Damages {
+        self.engine.damage.open()
+    }
+
+    /// Follows `damages`: the number changes when something was added, or a replica was dropped.
+    pub fn watch_damages(&self) -> watch::Receiver<u64> {
+        self.engine.damage.watch()
+    }
+
+    /// Whether the records that were here before this log were set aside, damaged, and nobody has said
+    /// since that the cluster knows of it.
+    pub fn lost_its_records(&self) -> io::Result<bool> {
+        is_set_aside(self.engine.disk())
+    }
+
+    /// The cluster knows of all replicas whose records were set aside. Durable on return.
+    pub fn loss_is_told(&self) -> io::Result<()> {
+        loss_is_told(self.engine.disk())
+    }
+
+    /// Reads and checks everything that is kept on the disk once, on the calling thread and without a
+    /// rate limit. What is wrong is in `damages` then, unless it could be made anew at once.
+    pub fn scrub(&self) {
+        lock(&self.engine.scrubber).pass(&self.engine, &|_| {});
     }
 
     /// Reclaims until nothing is left to do, on the calling thread and without a rate limit.
@@ -214,6 +244,22 @@ impl GroupLog {
     pub fn body_cached(&self, index: u64) -> bool {
         let state = self.engine().state();
         state.cache.get(self.id, index).is_some() || state.ahead.get(self.id, index).is_some()
+    }
+
+    /// Writes bodies that are damaged here, as other replicas have them, so that they are found again.
+    /// A body that is not the one of its name, as far as that is known here, is left out. Blocks.
+    pub fn mend(&self, bodies: Vec<(BodyName, Bytes)>) -> Result<(), CheckpointError> {
+        mend::mend(&self.log.engine, self.id, self.life, bodies)
+    }
+
+    /// Nobody needs these bodies any longer: they are no damage.
+    pub fn need_no_more(&self, names: &[BodyName]) {
+        self.engine().damage.settled(self.id, names, false);
+    }
+
+    /// Whether what this replica promised may be lost here: it must neither vote nor lead.
+    pub fn is_lost(&self) -> bool {
+        self.engine().damage.is_lost(self.id)
     }
 
     /// Writes a checkpoint durably; the two newest are kept. Blocks.

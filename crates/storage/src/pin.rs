@@ -27,31 +27,31 @@ impl SnapshotPin {
         group: GroupId,
         life: u64,
     ) -> Result<SnapshotPin, CheckpointError> {
-        let id = engine
-            .pin(group, life)
-            .ok_or(CheckpointError::None(group))?;
-        let read = checkpoint::read(engine.disk(), group, id);
-        let damaged = || CheckpointError::Damaged {
-            group,
-            what: format!("{id} is damaged"),
-        };
-        match read
-            .map_err(CheckpointError::from)
-            .and_then(|read| read.ok_or_else(damaged))
-        {
-            Ok(checkpoint) => {
-                let live = LiveSet::new(&checkpoint.live);
-                Ok(SnapshotPin {
-                    engine,
-                    group,
-                    life,
-                    checkpoint,
-                    live,
-                })
+        loop {
+            let id = engine
+                .pin(group, life)
+                .ok_or(CheckpointError::None(group))?;
+            let error = match checkpoint::read(engine.disk(), group, id) {
+                Ok(Some(checkpoint)) => {
+                    let live = LiveSet::new(&checkpoint.live);
+                    return Ok(SnapshotPin {
+                        engine,
+                        group,
+                        life,
+                        checkpoint,
+                        live,
+                    });
+                }
+                Ok(None) => None,
+                Err(error) => Some(error),
+            };
+            if error.is_none() {
+                // The older one is as good, with the log after it.
+                engine.drop_damaged(group, id);
             }
-            Err(error) => {
-                engine.unpin(group, life, id);
-                Err(error)
+            engine.unpin(group, life, id);
+            if let Some(error) = error {
+                return Err(error.into());
             }
         }
     }

@@ -2,9 +2,14 @@
 //!
 //! A reader looks up under the lock, clones the segment's `Arc`, and reads without the lock. The
 //! clone keeps the file from being reused. What is read must name the group, index and leader that
-//! were asked for, and every crc must be right; otherwise the answer is `Damaged`, never bytes.
+//! were asked for, and every crc must be right; otherwise the answer is an error, never bytes, and
+//! the ledger of damage hears of it.
+//!
+//! Whole copies and copies of single bodies complete each other: an entry is whole when its head is
+//! right in one copy and each of its bodies in any.
 
-use crate::disk::{DiskFile, read_exact_at};
+use crate::damage::{Grade, Place, damaged};
+use crate::disk::{DiskFile, read_exact_at, read_up_to};
 use crate::engine::Engine;
 use crate::error::ReadError;
 use crate::footer::Footer;
@@ -73,27 +78,88 @@ impl Engine {
             LogId { leader, index }
         };
         self.counters.cache_misses.add(1);
+        self.load_entry(group, id)
+    }
+
+    /// One unpurged entry, from the disk. None if it was purged or truncated meanwhile: then it is
+    /// rightly missing.
+    pub(crate) fn load_entry(&self, group: GroupId, id: LogId) -> Result<Option<Entry>, ReadError> {
         let copies = self.copies(group, id)?;
-        let mut worst = damaged(group, index, 0, 0, "no segment holds the entry");
+        let (place, error) = match self.assemble(group, id, &copies) {
+            Ok(entry) => return Ok(Some(entry)),
+            Err(found) => found,
+        };
+        let leader = {
+            let state = self.state();
+            let known = state.groups.get(&group);
+            known.and_then(|group| group.markers.leader_of(id.index))
+        };
+        if leader != Some(id.leader) {
+            return Ok(None);
+        }
+        match &error {
+            ReadError::Bodies { ordinals, .. } => {
+                let names = ordinals.iter().map(|ordinal| (id, *ordinal));
+                self.damage.bodies(group, place, names);
+            }
+            ReadError::Damaged { what, .. } => self.damage.lost(group, Grade::Log, place, what),
+            // It may pass; what does not is met again.
+            ReadError::Gone { .. } | ReadError::Io(_) => {}
+        }
+        Err(error)
+    }
+
+    /// Puts an entry together from its copies; what is wrong with it, and where, if that fails.
+    fn assemble(
+        &self,
+        group: GroupId,
+        id: LogId,
+        copies: &[Copy],
+    ) -> Result<Entry, (Place, ReadError)> {
+        let missing = damaged(group, id.index, 0, 0, "no segment holds the entry");
+        let mut worst = (Place::Segment(0, 0), missing);
         for copy in copies.iter().filter(|copy| copy.at.whole) {
-            match read_entry_at(&*copy.file, copy.tag, group, &copy.at) {
-                Ok(Some(entry)) => return Ok(Some(entry)),
+            let place = Place::Segment(copy.tag.epoch, copy.at.offset);
+            let (head, found) = match read_parts(copy, group) {
+                Ok(Some(parts)) => parts,
                 Ok(None) => {
                     let (epoch, offset) = (copy.tag.epoch, copy.at.offset);
-                    worst = self.found_damage(damaged(group, index, epoch, offset, "bad checksum"));
+                    worst = (
+                        place,
+                        damaged(group, id.index, epoch, offset, "bad checksum"),
+                    );
+                    continue;
                 }
-                Err(error) => worst = error.into(),
+                Err(error) => {
+                    worst = (place, error.into());
+                    continue;
+                }
+            };
+            let ordinals = 0u32..;
+            let bodies: Vec<Option<Bytes>> = ordinals
+                .zip(found)
+                .map(|(ordinal, body)| body.or_else(|| body_of(copies, ordinal).ok()))
+                .collect();
+            let lacks = |body: &Option<Bytes>| body.is_none();
+            let ordinals: Vec<u32> = (0u32..)
+                .zip(&bodies)
+                .filter_map(|(ordinal, body)| lacks(body).then_some(ordinal))
+                .collect();
+            if ordinals.is_empty() {
+                let bodies = bodies.into_iter().flatten().collect();
+                return Ok(Entry { id, head, bodies });
             }
+            let entry = id;
+            return Err((
+                place,
+                ReadError::Bodies {
+                    group,
+                    entry,
+                    ordinals,
+                },
+            ));
         }
-        // Purged or truncated while we looked: then it is rightly missing.
-        let state = self.state();
-        let known = state.groups.get(&group);
-        let leader = known.and_then(|group| group.markers.leader_of(index));
-        if leader == Some(id.leader) {
-            Err(worst)
-        } else {
-            Ok(None)
-        }
+        Err(worst)
     }
 
     /// One body, wherever a copy of it lies.
@@ -121,46 +187,62 @@ impl Engine {
             state.ahead.miss(group, id.index)
         };
         self.counters.cache_misses.add(1);
-        let mut worst = gone;
-        for copy in self.copies(group, id)? {
-            let Some((offset, line)) = copy.at.body(ordinal) else {
-                continue;
-            };
-            if in_order && let Some(body) = self.read_ahead(group, &copy, ordinal)? {
-                return Ok(body);
-            }
-            match read_exact_at(&*copy.file, line.length as usize, offset) {
-                Ok(bytes) if crc32c::crc32c(&bytes) == line.crc => return Ok(Bytes::from(bytes)),
-                Ok(_) => {
-                    let epoch = copy.tag.epoch;
-                    worst = self.found_damage(damaged(group, id.index, epoch, offset, "bad body"));
+        let copies = self.copies(group, id)?;
+        if in_order {
+            for copy in copies.iter().filter(|copy| copy.at.body(ordinal).is_some()) {
+                if let Ok(Some(body)) = self.read_ahead(group, copy, ordinal) {
+                    return Ok(body);
                 }
-                Err(error) => worst = error.into(),
             }
         }
-        // Where a record could not be read, nobody knows what it was: missing may mean damaged.
-        let damage = self
-            .state()
-            .sealed
-            .values()
-            .find(|s| s.footer.damaged)
-            .map(|s| s.epoch());
-        match (worst, damage) {
-            (ReadError::Gone { .. }, Some(epoch)) => Err(damaged(
-                group,
-                id.index,
-                epoch,
-                0,
-                "not found, and this segment is damaged",
-            )),
-            (worst, _) => Err(worst),
-        }
+        self.body_from(group, id, ordinal, &copies)
     }
 
-    fn found_damage(&self, damage: ReadError) -> ReadError {
-        self.counters.damaged.add(1);
-        tracing::error!(%damage, "damaged bytes found by a read");
-        damage
+    /// One body, from the disk.
+    pub(crate) fn load_body(
+        &self,
+        group: GroupId,
+        id: LogId,
+        ordinal: u32,
+    ) -> Result<Bytes, ReadError> {
+        let copies = self.copies(group, id)?;
+        self.body_from(group, id, ordinal, &copies)
+    }
+
+    fn body_from(
+        &self,
+        group: GroupId,
+        id: LogId,
+        ordinal: u32,
+        copies: &[Copy],
+    ) -> Result<Bytes, ReadError> {
+        let index = id.index;
+        let wrong = match body_of(copies, ordinal) {
+            Ok(body) => return Ok(body),
+            Err(wrong) => wrong,
+        };
+        // Where a record could not be read, nobody knows what it was: missing may mean damaged.
+        let holes = || {
+            let state = self.state();
+            let mut sealed = state.sealed.values();
+            sealed.find(|s| s.footer.damaged).map(|s| s.epoch())
+        };
+        let (epoch, offset, what) = match wrong {
+            Some(wrong) => wrong,
+            None => match holes() {
+                Some(epoch) => (epoch, 0, "not found, and this segment is damaged"),
+                None => {
+                    return Err(ReadError::Gone {
+                        group,
+                        entry: id,
+                        ordinal,
+                    });
+                }
+            },
+        };
+        let place = Place::Segment(epoch, offset);
+        self.damage.bodies(group, place, [(id, ordinal)]);
+        Err(damaged(group, index, epoch, offset, what))
     }
 
     /// Every copy of an entry that the footers name, the newest first.
@@ -272,10 +354,11 @@ impl Engine {
     }
 
     /// Makes a lost or damaged footer anew by reading its segment.
-    fn rebuild_footer(&self, segment: &Arc<Segment>) -> io::Result<Arc<Segment>> {
-        self.counters.damaged.add(1);
-        tracing::warn!(segment = segment.epoch(), "footer damaged, rebuilding it");
+    pub(crate) fn rebuild_footer(&self, segment: &Arc<Segment>) -> io::Result<Arc<Segment>> {
+        let place = Place::Footer(segment.epoch());
+        self.damage.derived(place, "the footer is wrong");
         let rebuilt = rebuild(segment)?;
+        self.damage.made_anew(1);
         let mut state = self.state();
         if !state.sealed.contains_key(&segment.epoch()) {
             return Ok(rebuilt.into());
@@ -307,15 +390,45 @@ fn rebuild(segment: &Segment) -> io::Result<Segment> {
     ))
 }
 
-/// Reads a whole entry. `Ok(None)` means that it is damaged.
-pub(crate) fn read_entry_at(
-    file: &dyn DiskFile,
-    tag: Tag,
-    group: GroupId,
-    at: &EntryAt,
-) -> io::Result<Option<Entry>> {
-    let bytes = Bytes::from(read_exact_at(file, at.record_len() as usize, at.offset)?);
-    Ok(parse_entry(&bytes, tag, group, at))
+/// Where a body is wrong in a segment, and what is wrong with it.
+type Wrong = (u64, u64, &'static str);
+
+/// A body out of the first copy in which it is right; else where it is wrong, if it is anywhere.
+fn body_of(copies: &[Copy], ordinal: u32) -> Result<Bytes, Option<Wrong>> {
+    let mut wrong = None;
+    for copy in copies {
+        let Some((offset, line)) = copy.at.body(ordinal) else {
+            continue;
+        };
+        // A disk that cannot read a sector has lost it as well as one that reads something else.
+        let what = match read_exact_at(&*copy.file, line.length as usize, offset) {
+            Ok(bytes) if crc32c::crc32c(&bytes) == line.crc => return Ok(Bytes::from(bytes)),
+            Ok(_) => "bad body",
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => "the file is cut short",
+            Err(_) => "the disk cannot read it",
+        };
+        // The place is that of the record, whoever finds it.
+        wrong = Some((copy.tag.epoch, copy.at.offset, what));
+    }
+    Err(wrong)
+}
+
+/// The head of an entry, and those of its bodies that are right.
+type Parts = (Bytes, Vec<Option<Bytes>>);
+
+/// Reads a whole copy of an entry. `Ok(None)` means that its record is damaged, bodies aside.
+fn read_parts(copy: &Copy, group: GroupId) -> io::Result<Option<Parts>> {
+    let at = &copy.at;
+    let mut bytes = vec![0; at.record_len() as usize];
+    let got = read_up_to(&*copy.file, &mut bytes, at.offset)?;
+    bytes.truncate(got);
+    let bytes = Bytes::from(bytes);
+    let view = RecordView::parse(&bytes, copy.tag);
+    let view = view.filter(|it| it.kind == Kind::Entry && it.group == group && it.id == at.id);
+    Ok(view.map(|view| {
+        let head = bytes.slice(view.bodies_at - view.head.len()..view.bodies_at);
+        (head, view.bodies_found(&bytes))
+    }))
 }
 
 /// A whole entry out of its record's bytes; none if they are damaged, or another's.
@@ -330,14 +443,4 @@ pub(crate) fn parse_entry(bytes: &Bytes, tag: Tag, group: GroupId, at: &EntryAt)
         head,
         bodies: view.checked_bodies(bytes)?,
     })
-}
-
-fn damaged(group: GroupId, index: u64, segment: u64, offset: u64, what: &'static str) -> ReadError {
-    ReadError::Damaged {
-        group,
-        index,
-        segment,
-        offset,
-        what,
-    }
 }

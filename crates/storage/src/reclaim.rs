@@ -54,6 +54,8 @@ pub(crate) struct Reclaimer {
     guessed: BTreeSet<u64>,
     /// Segments that cannot be copied: something in them is damaged.
     unmovable: BTreeSet<u64>,
+    /// What was mended when that was found.
+    healed: u64,
     /// Segments that turned out to be full of what is needed; until a floor moves in them.
     dense: BTreeSet<u64>,
 }
@@ -111,6 +113,11 @@ impl Reclaimer {
         self.live.retain(|(epoch, _), _| epochs.contains(epoch));
         self.guessed.retain(|epoch| epochs.contains(epoch));
         self.unmovable.retain(|epoch| epochs.contains(epoch));
+        engine.damage.keep_suspects(|epoch| epochs.contains(&epoch));
+        let healed = engine.damage.healed();
+        if std::mem::replace(&mut self.healed, healed) != healed {
+            self.unmovable.clear();
+        }
         self.dense.retain(|epoch| epochs.contains(epoch));
         for (group, floor) in &floors {
             let moved = self.floors.get(group) != Some(floor);
@@ -188,21 +195,8 @@ impl Reclaimer {
         }
     }
 
-    /// How the entries of a group are judged.
     fn policy(&self, engine: &Engine, group: GroupId) -> Policy {
-        match self.floors.get(&group) {
-            None => Policy::Drop,
-            Some(None) => Policy::Keep,
-            // Damaged since it was opened: nobody knows what is dead.
-            Some(Some((floor, oldest))) => match names(engine, group, *oldest) {
-                None => Policy::Keep,
-                Some(names) => Policy::Judge {
-                    floor: *floor,
-                    live: LiveSet::new(&names.live),
-                    leaders: names.leaders,
-                },
-            },
-        }
+        policy(engine, group, self.floors.get(&group).copied())
     }
 
     /// The bytes of a segment that are needed, at most; none if it is free.
@@ -286,7 +280,10 @@ impl Reclaimer {
         for group in groups {
             policies.insert(group, self.policy(engine, group));
         }
-        match compact::compact(engine, tag, victims, &policies, pace) {
+        let damaged = victims
+            .iter()
+            .any(|it| engine.damage.is_suspect(it.epoch()));
+        match compact::compact(engine, tag, victims, &policies, damaged, pace) {
             Ok((cold, victims)) => {
                 if let Some(cold) = cold {
                     engine.state().seal(cold);
@@ -314,10 +311,16 @@ impl Reclaimer {
         let small = |s: &Segment| s.heat == Heat::Cold && s.end < whole / 4;
         let size = |s: &Segment| if s.end < whole / 4 * 3 { s.end } else { whole };
         let (mut victims, mut needed, mut sizes, mut smalls) = (Vec::new(), 0, 0, 0);
+        let mut sealed = sealed;
+        sealed.retain(|it| !it.footer.damaged && !self.unmovable.contains(&it.epoch()));
+        let damaged = sealed
+            .iter()
+            .find(|it| engine.damage.is_suspect(it.epoch()));
+        if let Some(damaged) = damaged {
+            return vec![damaged.clone()];
+        }
         for segment in sealed {
-            let epoch = segment.epoch();
-            let settled = self.unmovable.contains(&epoch) || self.dense.contains(&epoch);
-            if settled || segment.footer.damaged {
+            if self.dense.contains(&segment.epoch()) {
                 continue;
             }
             let need = self.needed(&segment).unwrap_or(0);
@@ -393,10 +396,31 @@ impl Reclaimer {
     }
 }
 
+/// How the entries of a group with this floor are judged; without one it is gone.
+pub(crate) fn policy(engine: &Engine, group: GroupId, floor: Option<Floor>) -> Policy {
+    match floor {
+        None => Policy::Drop,
+        Some(None) => Policy::Keep,
+        // Damaged since it was opened: nobody knows what is dead.
+        Some(Some((floor, oldest))) => match names(engine, group, oldest) {
+            None => Policy::Keep,
+            Some(names) => Policy::Judge {
+                floor,
+                live: LiveSet::new(&names.live),
+                leaders: names.leaders,
+            },
+        },
+    }
+}
+
 /// What a checkpoint names; none if that cannot be read (its group may be dropped right now).
-fn names(engine: &Engine, group: GroupId, id: LogId) -> Option<checkpoint::Names> {
+pub(crate) fn names(engine: &Engine, group: GroupId, id: LogId) -> Option<checkpoint::Names> {
     match checkpoint::read_names(engine.disk(), group, id) {
-        Ok(names) => names,
+        Ok(Some(names)) => Some(names),
+        Ok(None) => {
+            engine.drop_damaged(group, id);
+            None
+        }
         Err(error) => {
             tracing::warn!(%group, %id, %error, "cannot read a checkpoint's names");
             None

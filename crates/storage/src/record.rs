@@ -215,20 +215,21 @@ impl<'a> RecordView<'a> {
 
     /// The bodies out of the record's bytes; none if they are cut short or one is damaged.
     pub(crate) fn checked_bodies(&self, record: &Bytes) -> Option<Vec<Bytes>> {
-        if record.len() < self.length {
-            return None;
-        }
+        self.bodies_found(record).into_iter().collect()
+    }
+
+    /// Each body out of the record's bytes, none in the place of one that is cut short or damaged.
+    pub(crate) fn bodies_found(&self, record: &Bytes) -> Vec<Option<Bytes>> {
         let mut at = self.bodies_at;
-        let mut bodies = Vec::with_capacity(self.bodies.len());
-        for line in &self.bodies {
-            let body = record.slice(at..at + line.length as usize);
-            if crc32c::crc32c(&body) != line.crc {
-                return None;
-            }
-            at += body.len();
-            bodies.push(body);
-        }
-        Some(bodies)
+        let lines = self.bodies.iter();
+        lines
+            .map(|line| {
+                let from = at;
+                at += line.length as usize;
+                let whole = record.len() >= at && crc32c::crc32c(&record[from..at]) == line.crc;
+                whole.then(|| record.slice(from..at))
+            })
+            .collect()
     }
 }
 

@@ -129,6 +129,11 @@ impl RoundBuilder {
         self.records == 0
     }
 
+    /// Where the round starts.
+    pub(crate) fn start(&self) -> u64 {
+        self.offset
+    }
+
     /// Where the next round would start if the round ended here.
     pub(crate) fn end(&self) -> u64 {
         sector_up(self.offset + ROUND_HEADER as u64 + self.payload)

@@ -4,6 +4,7 @@
 //! header the next good one is looked for, sector by sector.
 
 use crate::cold::replaced_epochs;
+use crate::damage::BodyName;
 use crate::footer::Sections;
 use crate::record::{Kind, RecordView, Tag};
 use crate::round::{ROUND_HEADER, RoundHeader, SECTOR};
@@ -70,6 +71,18 @@ pub(crate) struct Found<'a> {
 }
 
 impl Found<'_> {
+    /// The names of the bodies that are not right.
+    pub(crate) fn damaged_bodies(&self, bytes: &Bytes) -> Vec<BodyName> {
+        let from = self.offset as usize;
+        let record = bytes.slice(from..from + self.view.length);
+        let found = self.view.bodies_found(&record);
+        let ordinals = self.view.ordinals().into_iter().zip(found);
+        ordinals
+            .filter(|(_, body)| body.is_none())
+            .map(|(ordinal, _)| (self.view.id, ordinal))
+            .collect()
+    }
+
     /// The record's line in a footer; none for a marker.
     pub(crate) fn entry_at(&self) -> Option<EntryAt> {
         let whole = match self.view.kind {
@@ -162,7 +175,7 @@ impl Content {
             self.sections.remove(&record.view.group);
         }
         if let Some(entry) = record.entry_at() {
-            self.damaged |= record.bodies.is_none();
+            // A body that is wrong is found by whoever reads it: its line has its checksum.
             // Entries that were truncated stay listed: their leader tells them apart.
             self.sections
                 .entry(record.view.group)

@@ -1,6 +1,7 @@
 //! Keeping checkpoints: writing, loading, holding, and removing what nothing holds.
 
 use crate::checkpoint::{self, WriteError};
+use crate::damage::{Grade, Place};
 use crate::engine::{Engine, dead_error, dropped_error, lock};
 use crate::error::CheckpointError;
 use crate::recovery::KEPT_CHECKPOINTS;
@@ -43,6 +44,7 @@ impl Engine {
         }
         self.counters.checkpoints.add(1);
         self.keep(group, life, checkpoint.id, installed)?;
+        self.damage.checkpointed(group);
         self.reclaim_signal.raise();
         Ok(())
     }
@@ -58,7 +60,9 @@ impl Engine {
         group.kept.push(checkpoint);
         let keep = if installed { 1 } else { KEPT_CHECKPOINTS };
         let surplus = group.kept.len().saturating_sub(keep);
-        let dropped: Vec<LogId> = group.kept.drain(..surplus).collect();
+        let mut dropped: Vec<LogId> = group.kept.drain(..surplus).collect();
+        // One that is whole is there now.
+        dropped.append(&mut group.damaged);
         let held = group.held();
         let unheld = dropped.into_iter().filter(|old| !held.contains(old));
         state.obsolete.extend(unheld.map(|old| (id, old)));
@@ -79,15 +83,13 @@ impl Engine {
                 (known.kept.last().copied(), known.markers.purged)
             };
             let Some(newest) = newest else {
-                return match purged {
-                    None => Ok(None),
-                    Some(purged) => Err(CheckpointError::Damaged {
-                        group,
-                        what: format!(
-                            "the log is purged up to {purged} and no checkpoint is whole"
-                        ),
-                    }),
+                let Some(purged) = purged else {
+                    return Ok(None);
                 };
+                let what = format!("the log is purged up to {purged} and no checkpoint is whole");
+                let place = Place::Checkpoint(group, purged);
+                self.damage.lost(group, Grade::Checkpoint, place, &what);
+                return Err(CheckpointError::Damaged { group, what });
             };
             match checkpoint::read(self.disk(), group, newest)? {
                 Some(checkpoint) => return Ok(Some(checkpoint)),
@@ -96,11 +98,24 @@ impl Engine {
         }
     }
 
-    fn drop_damaged(&self, group: GroupId, id: LogId) {
-        self.counters.damaged.add(1);
-        tracing::error!(%group, %id, "damaged checkpoint, falling back to an older one");
-        if let Some(group) = self.state().groups.get_mut(&group) {
-            group.kept.retain(|kept| *kept != id);
+    /// A kept checkpoint is damaged: it is kept no longer. Its file stays until there is a new one.
+    pub(crate) fn drop_damaged(&self, group: GroupId, id: LogId) {
+        let mut state = self.state();
+        let Some(known) = state.groups.get_mut(&group) else {
+            return;
+        };
+        let before = known.kept.len();
+        known.kept.retain(|kept| *kept != id);
+        if known.kept.len() == before {
+            return;
+        }
+        known.damaged.push(id);
+        let lost = known.kept.is_empty() && known.markers.purged.is_some();
+        drop(state);
+        self.damage.checkpoint(group, id);
+        if lost {
+            // What is in memory of the machine is whole: a new checkpoint may still save the replica.
+            tracing::error!(%group, "no checkpoint is whole until a new one is written");
         }
     }
 

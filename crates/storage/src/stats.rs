@@ -1,5 +1,6 @@
 //! What the log counts about itself, for metrics.
 
+use crate::damage::{Grade, Ledger};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A moment's numbers of one node's log. Counters start at zero when the log is opened.
@@ -33,12 +34,46 @@ pub struct LogStats {
     pub cache_hits: u64,
     /// Reads that went to the disk.
     pub cache_misses: u64,
-    /// Records, footers or checkpoints found damaged.
-    pub damaged: u64,
+    /// Bytes that the scrub has read.
+    pub scrubbed_bytes: u64,
+    /// What was found damaged, and how much of it is whole again.
+    pub damage: DamageCounts,
     /// Checkpoints written.
     pub checkpoints: u64,
     /// Times that a round waited for a full disk.
     pub full_disk_waits: u64,
+}
+
+/// Damage since the log was opened, by what it costs; each place counts once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DamageCounts {
+    /// Places of each grade that were found damaged, in the order of `Grade::ALL`.
+    pub found: [u64; Grade::ALL.len()],
+    /// Things that are whole again: bodies fetched, checkpoints written, replicas dropped, and what
+    /// was made anew from what is here.
+    pub healed: u64,
+    /// Bodies, checkpoints and replicas that wait to be mended.
+    pub open: u64,
+}
+
+impl DamageCounts {
+    pub(crate) fn of(ledger: &Ledger) -> DamageCounts {
+        DamageCounts {
+            found: Grade::ALL.map(|grade| ledger.found_of(grade)),
+            healed: ledger.healed(),
+            open: ledger.open_count(),
+        }
+    }
+
+    /// Places that cost something.
+    pub fn costly(&self) -> u64 {
+        self.total() - self.found[Grade::Derived as usize]
+    }
+
+    /// Places of all grades.
+    pub fn total(&self) -> u64 {
+        self.found.iter().sum()
+    }
 }
 
 /// The counters behind `LogStats` that many threads add to.
@@ -52,7 +87,7 @@ pub(crate) struct Counters {
     pub(crate) segments_freed: Counter,
     pub(crate) cache_hits: Counter,
     pub(crate) cache_misses: Counter,
-    pub(crate) damaged: Counter,
+    pub(crate) scrubbed_bytes: Counter,
     pub(crate) checkpoints: Counter,
     pub(crate) full_disk_waits: Counter,
 }

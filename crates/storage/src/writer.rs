@@ -205,6 +205,7 @@ impl Writer {
         }
         let composed = match self.unwritten.take() {
             Some(composed) => composed,
+            None if engine.rotate.swap(false, Ordering::AcqRel) => return self.rotate(engine),
             None => match self.compose(engine) {
                 Composition::Nothing => return Step::Idle,
                 Composition::NoSpace => return self.rotate(engine),
@@ -231,7 +232,12 @@ impl Writer {
             engine.counters.bytes_appended.add(round.len());
         }
         engine.counters.operations.add(composed.operations);
-        publish(&mut engine.state(), composed.effects, composed.sequence);
+        publish(
+            &mut engine.state(),
+            self.durable,
+            composed.effects,
+            composed.sequence,
+        );
         composed.done.into_iter().for_each(|done| done(Ok(())));
         Step::Wrote
     }
@@ -420,6 +426,7 @@ impl Writer {
         state.active = Active {
             tag: next.tag,
             file: next.file.clone(),
+            durable: next.position,
             sections: Arc::new(Sections::new()),
         };
     }
@@ -437,7 +444,8 @@ pub(crate) fn sealed_segment(
     Segment::new(Heat::Hot, file, footer, Some(bytes))
 }
 
-fn publish(state: &mut State, effects: Vec<Effect>, sequence: u64) {
+fn publish(state: &mut State, durable: u64, effects: Vec<Effect>, sequence: u64) {
+    state.active.durable = durable;
     let sections = Arc::make_mut(&mut state.active.sections);
     for effect in effects {
         match effect {

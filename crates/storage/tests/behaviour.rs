@@ -104,7 +104,7 @@ fn everything_survives_a_close(place: &dyn Place) {
         );
         assert_eq!(group.read_body(id(1, 3), 0).unwrap(), body(3, 0, 700));
         assert_eq!(log.groups(), [GROUP, OTHER]);
-        assert_eq!(log.stats().damaged, 0);
+        assert_eq!(log.stats().damage.costly(), 0);
         close(log);
     }
 }

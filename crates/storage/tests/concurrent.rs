@@ -85,7 +85,7 @@ fn together(disk: Arc<dyn Disk>) {
         stats.segments_freed > 20 && stats.bytes_compacted > 0,
         "{stats:?}"
     );
-    assert_eq!(stats.damaged, 0);
+    assert_eq!(stats.damage.total(), 0);
 }
 
 #[test]

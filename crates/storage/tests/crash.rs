@@ -72,7 +72,7 @@ fn goes_on(sim: Sim) {
     sim.log.reclaim();
     let sim = Sim::open(sim.close(), config());
     assert_eq!(sim.group().state().last, Some(id(term, next)));
-    assert_eq!(sim.log.stats().damaged, 0);
+    assert_eq!(sim.log.stats().damage.costly(), 0);
 }
 
 fn power_cuts(seed: u64, begin: Begin) {

@@ -296,6 +296,16 @@ pub const KEYS: &[Key] = &[
         "The most that compaction copies, in bytes a second"
     ),
     key!(
+        "storage.scrub_bytes_per_second",
+        storage.scrub_bytes_per_second,
+        "The most that is read to find damage, in bytes a second; 0: nothing is"
+    ),
+    key!(
+        "storage.scrub_pause_ms",
+        storage.scrub_pause_ms,
+        "Between the end of such a reading and the start of the next, in ms"
+    ),
+    key!(
         "storage.min_free_bytes",
         storage.min_free_bytes,
         "Sends are refused when the disk has less free, in bytes"

@@ -13,6 +13,7 @@ use crate::ahead::AheadCache;
 use crate::cache::TailCache;
 use crate::checkpoint;
 use crate::config::LogConfig;
+use crate::damage::{Finding, Place};
 use crate::disk::{Disk, read_exact_at};
 use crate::engine::{Active, Group, State};
 use crate::error::OpenError;
@@ -36,8 +37,8 @@ pub(crate) struct Recovered {
     pub(crate) files: Files,
     pub(crate) state: State,
     pub(crate) writer: Writer,
-    /// How many damaged things were met.
-    pub(crate) damaged: u64,
+    /// What was met that is damaged and does not keep the log from opening.
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// How many checkpoints of a group are kept.
@@ -55,7 +56,8 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, config: &LogConfig) -> Result<Recover
     let mut recovery = Recovery {
         disk,
         files,
-        damaged: 0,
+        findings: Vec::new(),
+        footers: BTreeSet::new(),
     };
     let mut found = recovery.open_segments()?;
     let newest = found.pop_newest_hot();
@@ -109,6 +111,7 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, config: &LogConfig) -> Result<Recover
         active: Active {
             tag: started.tag,
             file: started.file.clone(),
+            durable: started.position,
             sections: Arc::new(started.sections.clone()),
         },
         cache: TailCache::new(config.cache_bytes),
@@ -122,14 +125,16 @@ pub(crate) fn recover(disk: Arc<dyn Disk>, config: &LogConfig) -> Result<Recover
         files: recovery.files,
         state,
         writer,
-        damaged: recovery.damaged,
+        findings: recovery.findings,
     })
 }
 
 struct Recovery {
     disk: Arc<dyn Disk>,
     files: Files,
-    damaged: u64,
+    findings: Vec<Finding>,
+    /// The segments that have a footer file.
+    footers: BTreeSet<u64>,
 }
 
 /// What the newest hot segment said.
@@ -179,7 +184,7 @@ impl Recovery {
                 damaged(tag.epoch, offset, "a record below a mark is bad", groups)
             })?;
             for record in &found {
-                self.replay_proven(&mut tail, record)
+                self.replay_proven(&mut tail, record, tag, &bytes)
                     .ok_or_else(|| nonsense(tag.epoch, record))?;
             }
         }
@@ -206,7 +211,13 @@ impl Recovery {
         Ok(tail)
     }
 
-    fn replay_proven(&mut self, tail: &mut Tail, record: &Found<'_>) -> Option<()> {
+    fn replay_proven(
+        &mut self,
+        tail: &mut Tail,
+        record: &Found<'_>,
+        tag: Tag,
+        bytes: &Bytes,
+    ) -> Option<()> {
         replay(&mut tail.persisted, record)?;
         if record.view.kind == Kind::Forget {
             tail.sections.remove(&record.view.group);
@@ -214,8 +225,10 @@ impl Recovery {
         if let Some(entry) = record.entry_at() {
             if record.bodies.is_none() {
                 // The framing is right: a reader will find the bad body and fetch it elsewhere.
-                tracing::error!(group = %record.view.group, offset = record.offset, "damaged body");
-                self.damaged += 1;
+                let place = Place::Segment(tag.epoch, record.offset);
+                let names = record.damaged_bodies(bytes);
+                self.findings
+                    .push(Finding::Bodies(record.view.group, place, names));
             }
             let entries = tail.sections.entry(record.view.group).or_default();
             let keep = entries.partition_point(|old| old.id.index < entry.id.index);
@@ -239,7 +252,7 @@ impl Recovery {
                 continue;
             }
             self.disk.sync_dir(&checkpoint::group_dir(id))?;
-            let mut valid = self.valid_checkpoints(id)?;
+            let (mut valid, damaged) = self.valid_checkpoints(id)?;
             let markers = persisted.groups.entry(id).or_default();
             if let Some(newest) = valid.last().copied()
                 && markers.last.is_none_or(|last| last.index < newest.index)
@@ -254,6 +267,7 @@ impl Recovery {
                 id,
                 Group {
                     kept: valid,
+                    damaged,
                     ..Group::default()
                 },
             );
@@ -261,17 +275,18 @@ impl Recovery {
         Ok(groups)
     }
 
-    fn valid_checkpoints(&mut self, group: GroupId) -> io::Result<Vec<LogId>> {
-        let mut valid = Vec::new();
+    /// Those that are whole, and those that are not.
+    fn valid_checkpoints(&mut self, group: GroupId) -> io::Result<(Vec<LogId>, Vec<LogId>)> {
+        let (mut valid, mut damaged) = (Vec::new(), Vec::new());
         for id in checkpoint::list(&*self.disk, group)? {
             if checkpoint::read(&*self.disk, group, id)?.is_some() {
                 valid.push(id);
             } else {
-                tracing::error!(%group, %id, "damaged checkpoint");
-                self.damaged += 1;
+                self.findings.push(Finding::Checkpoint(group, id));
+                damaged.push(id);
             }
         }
-        Ok(valid)
+        Ok((valid, damaged))
     }
 
     fn start(

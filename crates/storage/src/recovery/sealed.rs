@@ -4,7 +4,8 @@
 //! whole and gets a new one.
 
 use super::{Recovery, damaged};
-use crate::disk::{DiskFile, read_exact_at, read_up_to};
+use crate::damage::{Finding, Place};
+use crate::disk::{DiskFile, read_exact_at, read_up_to, write_at};
 use crate::error::OpenError;
 use crate::files::Spare;
 use crate::footer::Footer;
@@ -61,11 +62,13 @@ impl Recovery {
             }
         }
         for epoch in footers
-            .into_iter()
+            .iter()
+            .copied()
             .filter(|epoch| !segments.0.contains_key(epoch))
         {
             self.disk.remove(&footer_path(epoch))?;
         }
+        self.footers = footers;
         Ok(segments)
     }
 
@@ -83,7 +86,7 @@ impl Recovery {
                     vec![],
                 ));
             }
-            Err(HeaderError::Damaged) => self.header_from_footer(epoch)?,
+            Err(HeaderError::Damaged) => self.header_from_footer(epoch, &*file)?,
             Err(HeaderError::Version(version)) => {
                 let known = VERSION;
                 return Err(OpenError::Version {
@@ -97,17 +100,28 @@ impl Recovery {
     }
 
     /// A sealed segment's header says nothing that its footer does not say too.
-    fn header_from_footer(&mut self, epoch: u64) -> Result<SegmentHeader, OpenError> {
+    fn header_from_footer(
+        &mut self,
+        epoch: u64,
+        file: &dyn DiskFile,
+    ) -> Result<SegmentHeader, OpenError> {
         let footer = self
             .read_footer(epoch)?
             .filter(|footer| footer.tag.epoch == epoch);
         let footer = footer.ok_or_else(|| damaged(epoch, 0, "the header is bad", vec![]))?;
-        tracing::error!(segment = epoch, "damaged header, its footer replaces it");
-        self.damaged += 1;
-        Ok(SegmentHeader {
+        let header = SegmentHeader {
             tag: footer.tag,
             previous: None,
-        })
+        };
+        // Were the footer damaged as well one day, nobody would know what is in the segment.
+        write_at(file, &header.encode(), 0)?;
+        file.sync_data()?;
+        let place = Place::Segment(epoch, 0);
+        self.findings.push(Finding::Derived(
+            place,
+            "the header of the segment is wrong",
+        ));
+        Ok(header)
     }
 
     fn open_spare(&self, number: u64) -> io::Result<()> {
@@ -137,7 +151,15 @@ impl Recovery {
             let end = ends.get(epoch).copied();
             let loaded = match self.load_footer(segment, end)? {
                 Some(footer) => Segment::new(segment.heat, segment.file.clone(), footer, None),
-                None => self.rebuild(segment, end)?,
+                None => {
+                    // Perhaps a crash only left half of it: it costs nothing either way.
+                    if self.footers.contains(epoch) {
+                        let place = Place::Footer(*epoch);
+                        self.findings
+                            .push(Finding::Derived(place, "the footer is wrong"));
+                    }
+                    self.rebuild(segment, end)?
+                }
             };
             sealed.insert(*epoch, Arc::new(loaded));
         }
@@ -177,7 +199,11 @@ impl Recovery {
         let length = segment.file.len()?;
         let bytes = Bytes::from(read_exact_at(&*segment.file, length as usize, 0)?);
         let content = scan::content(&bytes, tag, FIRST_ROUND, end);
-        self.damaged += u64::from(content.damaged);
+        if content.damaged {
+            let place = Place::Segment(tag.epoch, content.end);
+            let what = "records cannot be read, and the footer is wrong";
+            self.findings.push(Finding::Derived(place, what));
+        }
         let footer = Bytes::from(Footer::encode(
             tag,
             content.end,
