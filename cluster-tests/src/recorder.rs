@@ -17,7 +17,7 @@ use crate::history::{
 };
 
 /// The account of clients that sign nothing.
-const TENANT: &str = "000000000000";
+pub const TENANT: &str = "000000000000";
 
 /// Named once by a batch's answer, as done.
 const DONE: Mentions = Mentions {

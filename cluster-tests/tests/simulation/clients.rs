@@ -1,4 +1,5 @@
-//! The clients' host: producers, consumers and the final drain of one queue.
+//! The clients' host: producers, consumers and the final drain of one queue, and of its dead-letter
+//! queue if it has one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use hikyaku_cluster_tests::client::Connection;
 use hikyaku_cluster_tests::history::{History, lines};
-use hikyaku_cluster_tests::recorder::{Recorder, Target};
+use hikyaku_cluster_tests::recorder::{Recorder, TENANT, Target};
 use hikyaku_cluster_tests::workload::{Client, Consumption, Dial, Production, Progress};
 use tokio::task::JoinSet;
 use turmoil::Sim;
@@ -65,6 +66,8 @@ pub struct Work {
     pub kind: Kind,
     /// How its partitions come to be.
     pub spread: Spread,
+    /// After so many receives its messages become dead letters.
+    pub max_receive_count: Option<u32>,
     /// Sent by each of the producers.
     pub messages_per_producer: usize,
     /// Between two batches of a producer, so that the work lasts as long as the storm.
@@ -133,9 +136,18 @@ pub fn history(shelf: &Shelf) -> History {
 
 async fn run(dialer: Dialer, work: Work, recorder: Recorder) -> anyhow::Result<()> {
     let fifo = work.kind != Kind::Standard;
-    let target = create_queue(&dialer, work.kind, &recorder).await;
+    let dead = match work.max_receive_count {
+        Some(_) => Some(create_queue(&dialer, work.kind, "dead", None, &recorder).await),
+        None => None,
+    };
+    let policy = work
+        .max_receive_count
+        .map(|it| redrive_policy(work.kind, it));
+    let target = create_queue(&dialer, work.kind, "simulated", policy, &recorder).await;
     let progress = Arc::new(Progress::default());
     let client = || Client::new(dialer.clone(), target.clone(), Arc::clone(&progress));
+    let undertaker =
+        |dead: &Target| Client::new(dialer.clone(), dead.clone(), Arc::clone(&progress));
 
     let mut producers = JoinSet::new();
     for producer in 0..PRODUCERS {
@@ -158,23 +170,57 @@ async fn run(dialer: Dialer, work: Work, recorder: Recorder) -> anyhow::Result<(
             released: 15,
         }));
     }
+    // What one of the consumers releases, it releases each time: that becomes a dead letter. Those of
+    // the dead-letter queue are deleted, or left for the end.
+    if let Some(dead) = &dead {
+        consumers.spawn(undertaker(dead).consume(Consumption {
+            deleted: 70,
+            released: 0,
+        }));
+    }
     producers.join_all().await;
     owners.shutdown().await;
     progress.stop();
     consumers.join_all().await;
 
     client().counts().await;
-    client().drain(DRAIN_DEADLINE).await
+    client().drain(DRAIN_DEADLINE).await?;
+    match &dead {
+        Some(dead) => undertaker(dead).drain(DRAIN_DEADLINE).await,
+        None => Ok(()),
+    }
+}
+
+/// The queue's name, as its kind wants it.
+fn full_name(kind: Kind, name: &str) -> String {
+    match kind {
+        Kind::Standard => name.to_owned(),
+        Kind::Fifo | Kind::FifoByMessageGroup => format!("{name}.fifo"),
+    }
+}
+
+fn redrive_policy(kind: Kind, max_receive_count: u32) -> String {
+    let dead = full_name(kind, "dead");
+    format!(
+        "{{\"deadLetterTargetArn\":\"arn:aws:sqs:us-east-1:{TENANT}:{dead}\",\
+         \"maxReceiveCount\":{max_receive_count}}}"
+    )
 }
 
 /// Asks until a server answers; creating a queue twice is creating it once.
-async fn create_queue(dialer: &Dialer, kind: Kind, recorder: &Recorder) -> Target {
+async fn create_queue(
+    dialer: &Dialer,
+    kind: Kind,
+    name: &str,
+    redrive_policy: Option<String>,
+    recorder: &Recorder,
+) -> Target {
     let timeout = VISIBILITY_TIMEOUT.as_secs().to_string();
     let mut attributes = vec![("VisibilityTimeout", timeout.as_str())];
-    let name = match kind {
-        Kind::Standard => "simulated",
-        Kind::Fifo | Kind::FifoByMessageGroup => "simulated.fifo",
-    };
+    let name = full_name(kind, name);
+    if let Some(policy) = &redrive_policy {
+        attributes.push(("RedrivePolicy", policy));
+    }
     if kind != Kind::Standard {
         attributes.push(("FifoQueue", "true"));
     }
@@ -184,7 +230,7 @@ async fn create_queue(dialer: &Dialer, kind: Kind, recorder: &Recorder) -> Targe
     loop {
         if let Ok(mut connection) = dialer.dial().await
             && let Ok(target) = recorder
-                .create_queue(&mut connection, name, &attributes)
+                .create_queue(&mut connection, &name, &attributes)
                 .await
         {
             return target;

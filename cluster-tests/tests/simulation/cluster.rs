@@ -78,8 +78,9 @@ impl FoundingCalls for Settled {
     }
 }
 
-/// One run and what the clients saw of it.
-pub fn run(seed: u64, kind: Kind, spread: Spread) -> History {
+/// One run and what the clients saw of it; after `max_receive_count` receives, messages become dead
+/// letters.
+pub fn run(seed: u64, kind: Kind, spread: Spread, max_receive_count: Option<u32>) -> History {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut sim = turmoil::Builder::new()
         .rng_seed(seed)
@@ -107,6 +108,7 @@ pub fn run(seed: u64, kind: Kind, spread: Spread) -> History {
     let work = clients::Work {
         kind,
         spread,
+        max_receive_count,
         messages_per_producer: MESSAGES_PER_PRODUCER,
         pause: PAUSE,
     };

@@ -38,22 +38,27 @@ use stand_in::Fault;
 const CASES: &[Case] = &[
     Case {
         name: "three_nodes_keep_their_promises_on_a_standard_queue",
-        run: |seed| cluster::run(seed, Kind::Standard, Spread::OfItsKind),
+        run: |seed| cluster::run(seed, Kind::Standard, Spread::OfItsKind, None),
         expected: Expected::Kept,
     },
     Case {
         name: "three_nodes_keep_their_promises_while_a_standard_queue_spreads_and_shrinks",
-        run: |seed| cluster::run(seed, Kind::Standard, Spread::Restless),
+        run: |seed| cluster::run(seed, Kind::Standard, Spread::Restless, None),
         expected: Expected::Kept,
     },
     Case {
         name: "three_nodes_keep_their_promises_on_a_fifo_queue",
-        run: |seed| cluster::run(seed, Kind::Fifo, Spread::OfItsKind),
+        run: |seed| cluster::run(seed, Kind::Fifo, Spread::OfItsKind, None),
         expected: Expected::Kept,
     },
     Case {
         name: "three_nodes_keep_their_promises_on_a_fifo_queue_of_many_partitions",
-        run: |seed| cluster::run(seed, Kind::FifoByMessageGroup, Spread::OfItsKind),
+        run: |seed| cluster::run(seed, Kind::FifoByMessageGroup, Spread::OfItsKind, None),
+        expected: Expected::Kept,
+    },
+    Case {
+        name: "three_nodes_keep_their_promises_on_dead_letters_of_a_standard_queue",
+        run: |seed| cluster::run(seed, Kind::Standard, Spread::OfItsKind, Some(2)),
         expected: Expected::Kept,
     },
     Case {

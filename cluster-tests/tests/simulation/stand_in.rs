@@ -97,6 +97,7 @@ pub fn run(seed: u64, kind: Kind, fault: Fault) -> History {
     let work = Work {
         kind,
         spread: Spread::OfItsKind,
+        max_receive_count: None,
         messages_per_producer: MESSAGES_PER_PRODUCER,
         pause: PAUSE,
     };
