@@ -177,6 +177,8 @@ pub enum Role {
     Joining = 2,
     Leaving = 3,
     Abandoned = 4,
+    /// what it promised is lost; it is to be dropped
+    Damaged = 5,
 }
 impl Role {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -190,6 +192,7 @@ impl Role {
             Self::Joining => "ROLE_JOINING",
             Self::Leaving => "ROLE_LEAVING",
             Self::Abandoned => "ROLE_ABANDONED",
+            Self::Damaged => "ROLE_DAMAGED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -200,6 +203,7 @@ impl Role {
             "ROLE_JOINING" => Some(Self::Joining),
             "ROLE_LEAVING" => Some(Self::Leaving),
             "ROLE_ABANDONED" => Some(Self::Abandoned),
+            "ROLE_DAMAGED" => Some(Self::Damaged),
             _ => None,
         }
     }

@@ -383,6 +383,33 @@ pub struct BodyName {
     #[prost(uint32, tag = "2")]
     pub ordinal: u32,
 }
+/// Message bodies that are damaged on the node that asks. Whoever has a replica of the group gives what
+/// it has of them, as far as one message holds.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BodiesRequest {
+    #[prost(uint64, tag = "1")]
+    pub group: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub wanted: ::prost::alloc::vec::Vec<WantedBody>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WantedBody {
+    #[prost(message, optional, tag = "1")]
+    pub entry: ::core::option::Option<LogId>,
+    #[prost(uint32, tag = "2")]
+    pub ordinal: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BodiesResponse {
+    /// a replica of the group is open here
+    #[prost(bool, tag = "1")]
+    pub hosted: bool,
+    #[prost(message, repeated, tag = "2")]
+    pub bodies: ::prost::alloc::vec::Vec<SnapshotBody>,
+    /// there are more of those that were asked for
+    #[prost(bool, tag = "3")]
+    pub more: bool,
+}
 /// Generated client implementations.
 pub mod peer_client {
     #![allow(
@@ -394,7 +421,7 @@ pub mod peer_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Three streams from each node to each peer. The head of each request names cluster, sender and
+    /// Three streams from each node to each peer, and a request for what is damaged. The head of each request names cluster, sender and
     /// receiver, and is checked before anything else is read.
     #[derive(Debug, Clone)]
     pub struct PeerClient<T> {
@@ -551,6 +578,28 @@ pub mod peer_client {
                 .insert(GrpcMethod::new("hikyaku.node.v1.Peer", "Snapshot"));
             self.inner.streaming(req, path, codec).await
         }
+        /// Bodies that are damaged where they are asked for.
+        pub async fn bodies(
+            &mut self,
+            request: impl tonic::IntoRequest<super::BodiesRequest>,
+        ) -> std::result::Result<tonic::Response<super::BodiesResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.node.v1.Peer/Bodies",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.node.v1.Peer", "Bodies"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -599,8 +648,13 @@ pub mod peer_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::SnapshotChunk>>,
         ) -> std::result::Result<tonic::Response<Self::SnapshotStream>, tonic::Status>;
+        /// Bodies that are damaged where they are asked for.
+        async fn bodies(
+            &self,
+            request: tonic::Request<super::BodiesRequest>,
+        ) -> std::result::Result<tonic::Response<super::BodiesResponse>, tonic::Status>;
     }
-    /// Three streams from each node to each peer. The head of each request names cluster, sender and
+    /// Three streams from each node to each peer, and a request for what is damaged. The head of each request names cluster, sender and
     /// receiver, and is checked before anything else is read.
     #[derive(Debug)]
     pub struct PeerServer<T> {
@@ -808,6 +862,49 @@ pub mod peer_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.node.v1.Peer/Bodies" => {
+                    #[allow(non_camel_case_types)]
+                    struct BodiesSvc<T: Peer>(pub Arc<T>);
+                    impl<T: Peer> tonic::server::UnaryService<super::BodiesRequest>
+                    for BodiesSvc<T> {
+                        type Response = super::BodiesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::BodiesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Peer>::bodies(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = BodiesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

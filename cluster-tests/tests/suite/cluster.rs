@@ -25,7 +25,7 @@ const KILL_AFTER: usize = 20;
 const DEFAULT_SHUFFLES: u64 = 10;
 
 /// For everything to be received on a slow machine.
-const DRAIN_DEADLINE: Duration = Duration::from_secs(120);
+pub const DRAIN_DEADLINE: Duration = Duration::from_secs(120);
 
 /// What a run through all deaths must show something about.
 const EXERCISED: [Rule; 7] = [
@@ -38,7 +38,8 @@ const EXERCISED: [Rule; 7] = [
     Rule::Counts,
 ];
 
-fn message(number: usize) -> Outgoing {
+/// A message of some message group, which nothing else is like.
+pub fn message(number: usize) -> Outgoing {
     Outgoing {
         body: number.to_string(),
         message_group: Some(format!("group-{}", number % GROUPS)),
@@ -48,7 +49,7 @@ fn message(number: usize) -> Outgoing {
 }
 
 /// Receives up to ten messages and deletes them; how many.
-async fn take(connection: &mut Connection, target: &Target) -> anyhow::Result<usize> {
+pub async fn take(connection: &mut Connection, target: &Target) -> anyhow::Result<usize> {
     let wanted = Wanted {
         max: 10,
         ..Wanted::default()
@@ -217,7 +218,7 @@ async fn three_emptied_volumes_of_five_neither_vote_nor_found_again() -> anyhow:
 }
 
 /// What a node's page of figures says of one, summed over its series.
-async fn figure(server: &Server, name: &str) -> anyhow::Result<u64> {
+pub async fn figure(server: &Server, name: &str) -> anyhow::Result<u64> {
     let mut connection = server.connect().await?;
     let (_, page) = connection.get("/metrics").await?;
     let values = page.lines().filter(|line| line.starts_with(name));

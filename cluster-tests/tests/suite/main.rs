@@ -5,6 +5,7 @@ mod architecture;
 mod bench;
 mod chaos;
 mod cluster;
+mod damage;
 mod ends;
 mod kill;
 mod operator;

@@ -88,6 +88,7 @@ fn role(role: Role) -> wire::Role {
         Role::Joining => wire::Role::Joining,
         Role::Leaving => wire::Role::Leaving,
         Role::Abandoned => wire::Role::Abandoned,
+        Role::Damaged => wire::Role::Damaged,
     }
 }
 

@@ -3,13 +3,21 @@
 //! A node opens what its volume has, whatever it knows of the cluster. What the metadata place here
 //! beside that is opened empty and learns from its leader; what they place here no more is dropped,
 //! though only behind a read barrier: a copy that is older than a replica must not cost it.
+//!
+//! A replica whose records are damaged, or gone, is closed and reported. It never votes again: it stays
+//! closed until the metadata place it here no more, is dropped then, and the group gets another one,
+//! under another id, most likely on this node again. Where most of a group's replicas are damaged,
+//! nothing is dropped and nobody guesses.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hikyaku_metadata::{GroupKey, Metadata, NodeRecord, Placement, Role, founding_placement};
+use hikyaku_metadata::{
+    Command, GroupKey, Metadata, NodeRecord, Placement, ReplicaDamaged, ReplicaId, Reply, Role,
+    founding_placement,
+};
 use hikyaku_queue::{Partition, PartitionId};
 use hikyaku_raft::{Group, GroupSpec, Machine, OtherCluster, ProposeError, RaftNode};
 use tokio::sync::{Mutex, mpsc, watch};
@@ -56,6 +64,11 @@ pub struct Open {
 }
 
 impl Open {
+    /// Nothing runs for a replica that is damaged.
+    fn is_closed(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
     fn new(replica: u64) -> Self {
         Self {
             replica,
@@ -97,8 +110,11 @@ impl Hosting {
             let replica = owner.unwrap_or(self.settings.node);
             replicas.insert(group_with_number(number), replica);
         }
+        if self.settings.founds_groups && self.raft.lost_its_records().unwrap_or(true) {
+            return Err(StartError::LostAtFounding);
+        }
         for (group, replica) in replicas {
-            self.open(group, replica).await?;
+            self.open_or_keep(group, replica).await?;
         }
         if self.settings.founds_groups {
             self.found_groups(&placement).await?;
@@ -141,16 +157,22 @@ impl Hosting {
     /// Follows the metadata until `stop` is true.
     pub async fn run(self: Arc<Self>, stop: watch::Receiver<bool>) {
         let mut placed = self.watch.catalogue.watch_placed();
+        let mut damages = self.raft.watch_damages();
         let follow = async {
             loop {
                 placed.borrow_and_update();
-                if self.settle().await {
-                    // The sender is the catalogue's.
-                    placed.changed().await.ok();
-                } else {
-                    tokio::time::timeout(RETRY_PAUSE, placed.changed())
-                        .await
-                        .ok();
+                damages.borrow_and_update();
+                let settled = self.give_up_damaged().await & self.settle().await;
+                let news = async {
+                    // The senders are the catalogue's and the log's, which are held here.
+                    tokio::select! {
+                        _ = placed.changed() => {}
+                        _ = damages.changed() => {}
+                    }
+                };
+                match settled {
+                    true => news.await,
+                    false => drop(tokio::time::timeout(RETRY_PAUSE, news).await),
                 }
             }
         };
@@ -184,18 +206,23 @@ impl Hosting {
                 done &= self.drop_replica(group, held[&group]).await;
             }
         }
+        if !self.report_lost().await {
+            return false;
+        }
         let held = self.held().await;
         for (group, (replica, role)) in wanted() {
             if held.contains_key(&group) {
                 continue;
             }
-            if role == Role::Abandoned {
-                continue;
-            }
-            if role != Role::Joining {
-                // It has voted, and would not know what for.
-                tracing::error!(%group, %replica, "the records of a replica are lost; it stays closed until it is replaced");
-                continue;
+            match role {
+                Role::Joining => {}
+                Role::Abandoned | Role::Damaged => continue,
+                Role::Voter | Role::Leaving => {
+                    // It has voted, and would not know what for.
+                    let what = "its records are not here";
+                    done &= self.report(group, replica, what).await;
+                    continue;
+                }
             }
             tracing::info!(%group, %replica, "opening a replica");
             if let Err(error) = self.open(group, replica.0).await {
@@ -204,6 +231,98 @@ impl Hosting {
             }
         }
         done
+    }
+
+    /// Closes and reports the replicas that are damaged; `false` when not all could be reported.
+    async fn give_up_damaged(&self) -> bool {
+        let mut told = true;
+        for (number, story) in self.raft.damaged() {
+            let group = group_with_number(number);
+            let open = self.open.lock().await;
+            let known = open.get(&group).map(|it| (it.replica, it.is_closed()));
+            drop(open);
+            let Some((replica, closed)) = known else {
+                continue;
+            };
+            if !closed {
+                self.close(group).await;
+                self.raft.close_group(number).await;
+                let kept = Open::new(replica);
+                self.open.lock().await.insert(group, kept);
+            }
+            told &= self.report(group, ReplicaId(replica), &story).await;
+        }
+        told
+    }
+
+    /// Reports all that was placed here before the records of this node were set aside; nothing may be
+    /// opened before that, not even what is only joining: it may have voted by then.
+    async fn report_lost(&self) -> bool {
+        match self.raft.lost_its_records() {
+            Ok(false) => return true,
+            Ok(true) => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot look whether records were lost");
+                return false;
+            }
+        }
+        if self.watch.control.barrier().await.is_err() {
+            tracing::warn!("the records of this node are lost; nobody is there to hear it yet");
+            return false;
+        }
+        let held = self.held().await;
+        let placed = self.watch.catalogue.replicas_on(self.settings.node);
+        for (group, (replica, _)) in placed {
+            let what = "the records of this node were damaged and set aside";
+            if !held.contains_key(&group) && !self.report(group, replica, what).await {
+                return false;
+            }
+        }
+        let told = self.raft.loss_is_told();
+        if let Err(error) = &told {
+            tracing::error!(%error, "cannot note that the loss was reported");
+        }
+        told.is_ok()
+    }
+
+    /// Tells the cluster that a replica is damaged, unless it knows.
+    async fn report(&self, group: GroupKey, replica: ReplicaId, what: &str) -> bool {
+        let here = self.watch.catalogue.replicas_on(self.settings.node);
+        let known = here.get(&group).filter(|(it, _)| *it == replica);
+        if known.is_none_or(|(_, role)| *role == Role::Damaged) {
+            return true;
+        }
+        let damaged = Command::ReplicaDamaged(ReplicaDamaged { group, replica });
+        let told = match self.watch.control.execute(damaged).await {
+            Ok(executed) => matches!(executed.reply, Reply::MoveStepped(Ok(_))),
+            Err(_) => false,
+        };
+        if !told {
+            tracing::warn!(%group, %replica, what, "a damaged replica is closed; nobody is there to replace it yet");
+            return false;
+        }
+        tracing::error!(%group, %replica, what, "a damaged replica is closed and will be replaced");
+        let lost = self.watch.catalogue.replicas(group);
+        if lost.is_some_and(|replicas| replicas.is_lost()) {
+            tracing::error!(%group, "most replicas are damaged: the group stands still, and nothing of it is deleted");
+        }
+        true
+    }
+
+    /// Opens a replica of this volume. One that is damaged stays closed, unless nobody else could have
+    /// what it had.
+    async fn open_or_keep(&self, group: GroupKey, replica: u64) -> Result<(), StartError> {
+        let opened = self.open(group, replica).await;
+        let damaged = self.raft.damaged().contains_key(&group_number(group));
+        match opened {
+            Err(error) if damaged && !self.watch.peers.nodes().is_empty() => {
+                tracing::error!(%group, %error, "a damaged replica stays closed");
+                let kept = Open::new(replica);
+                self.open.lock().await.insert(group, kept);
+                Ok(())
+            }
+            opened => opened,
+        }
     }
 
     async fn held(&self) -> BTreeMap<GroupKey, u64> {

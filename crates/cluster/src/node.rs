@@ -99,6 +99,12 @@ pub enum StartError {
     /// The node, or what its volume holds, belongs to another cluster.
     #[error(transparent)]
     OtherCluster(#[from] OtherCluster),
+    /// The records of this node were lost while the cluster was being founded: nobody knows any more
+    /// what its first replicas promised.
+    #[error(
+        "the log was damaged while the cluster was being founded: found it anew on empty volumes"
+    )]
+    LostAtFounding,
     /// The metadata name a partition that the cluster does not have.
     #[error("there is no partition {0}")]
     NoSuchPartition(u32),

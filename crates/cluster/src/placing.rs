@@ -174,18 +174,24 @@ impl Placer {
     /// Brings a group's move one step further, or pauses when that cannot be done now.
     async fn drive(&self, group: GroupKey, replicas: Replicas) -> GroupKey {
         let version = replicas.version;
+        if replicas.is_lost() {
+            // Its nodes have said so; nothing is taken away from what may still be read by hand.
+            tokio::time::sleep(INTERVAL).await;
+            return group;
+        }
         let joining = replicas.joining();
         let set = match joining {
             Some(_) => {
-                self.set_voters(group, &replicas, |role| role != Role::Abandoned)
-                    .await
+                let votes = |role| !matches!(role, Role::Abandoned | Role::Damaged);
+                self.set_voters(group, &replicas, votes).await
             }
             None => {
                 self.set_voters(group, &replicas, |role| role == Role::Voter)
                     .await
             }
         };
-        let gone = replicas.leaving().or(replicas.abandoned());
+        let leaving = replicas.leaving().or(replicas.abandoned());
+        let gone = leaving.or(replicas.damaged());
         match (set, joining, gone) {
             (true, Some((replica, _)), _) => {
                 let promoted = ReplicaPromoted {

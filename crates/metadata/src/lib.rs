@@ -53,6 +53,7 @@ pub use command::join_node::{JoinNode, JoinNodeError, Joined};
 pub use command::partition_emptied::PartitionEmptied;
 pub use command::purge_queue::{PurgeQueue, PurgeQueueError};
 pub use command::replace_policy::{ReplacePolicy, ReplacePolicyError};
+pub use command::replica_damaged::ReplicaDamaged;
 pub use command::replica_promoted::ReplicaPromoted;
 pub use command::replica_removed::ReplicaRemoved;
 pub use command::set_attributes::{SetAttributes, SetAttributesError};

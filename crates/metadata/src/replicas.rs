@@ -12,14 +12,18 @@
 //! - A move that cannot go on is given up: a joining replica is *abandoned*, to be dropped without ever
 //!   having voted, and what was leaving stays.
 //!
+//! A replica may be **damaged** at any time: its node has lost what the replica promised, or cannot
+//! read it. It counts for nothing any longer, is taken out of the group without waiting for a
+//! successor, and the group then gets another one like any group with too few.
+//!
 //! Who gives up a move looks first what the group itself has made of it, and confirms that instead if
 //! it went on.
 //!
 //! A replica id is one placement of a group on a node, drawn at random and never used twice. The
 //! replicas of the founding bear the ids of their nodes.
 //!
-//! Invariants: a group has at most one joining and one leaving replica, or else one abandoned; never
-//! two replicas on one node, and always one that votes; the version rises with every change.
+//! Invariants: a group has at most one joining and one leaving replica, or else one abandoned, damaged
+//! ones aside; never two replicas on one node, and always one that votes; the version rises with every change.
 
 use crate::codec::{DecodeError, Reader, Writer, unknown};
 use crate::machine::Metadata;
@@ -66,6 +70,9 @@ pub enum Role {
     Leaving,
     /// It was joining, and is to be dropped.
     Abandoned,
+    /// What it promised is lost: it neither votes nor leads, though the group may count on it yet,
+    /// and is to be dropped.
+    Damaged,
 }
 
 /// The replicas of one group.
@@ -91,7 +98,7 @@ pub enum MoveStepError {
     /// What is to be promoted is not joining.
     #[error("replica {0} is not joining")]
     NotJoining(ReplicaId),
-    /// What is to be removed is neither leaving nor abandoned.
+    /// What is to be removed is neither leaving, abandoned nor damaged.
     #[error("replica {0} is not leaving")]
     NotLeaving(ReplicaId),
     /// A replica votes until the one in its place does.
@@ -123,15 +130,31 @@ impl Replicas {
         self.of(|member| member.role == Role::Abandoned)
     }
 
+    /// A replica that is damaged.
+    pub fn damaged(&self) -> Option<(ReplicaId, Member)> {
+        self.of(|member| member.role == Role::Damaged)
+    }
+
+    /// Whether so many of those that vote are damaged that the others are no majority: what the group
+    /// holds cannot be saved by making replicas anew.
+    pub fn is_lost(&self) -> bool {
+        let (mut whole, mut all) = (0, 0);
+        for voter in self.voters() {
+            all += 1;
+            whole += usize::from(voter.role != Role::Damaged);
+        }
+        whole * 2 <= all
+    }
+
     /// Whether a move is under way.
     pub fn is_moving(&self) -> bool {
         self.of(|member| member.role != Role::Voter).is_some()
     }
 
-    /// Those that vote, as far as is confirmed.
+    /// Those that the group counts as voters, as far as is confirmed; damaged ones do not vote.
     pub fn voters(&self) -> impl Iterator<Item = &Member> {
         let members = self.members.values();
-        members.filter(|it| matches!(it.role, Role::Voter | Role::Leaving))
+        members.filter(|it| matches!(it.role, Role::Voter | Role::Leaving | Role::Damaged))
     }
 
     fn of(&self, wanted: impl Fn(&Member) -> bool) -> Option<(ReplicaId, Member)> {
@@ -180,10 +203,13 @@ impl Replicas {
             return Ok(None);
         };
         self.at(version)?;
-        if !matches!(member.role, Role::Leaving | Role::Abandoned) {
+        let goes = matches!(member.role, Role::Leaving | Role::Abandoned | Role::Damaged);
+        if !goes {
             return Err(MoveStepError::NotLeaving(replica));
         }
-        if let Some((successor, _)) = self.joining() {
+        if let Some((successor, _)) = self.joining()
+            && member.role != Role::Damaged
+        {
             return Err(MoveStepError::SuccessorFirst(successor));
         }
         let mut members = self.members.clone();
@@ -209,6 +235,23 @@ impl Replicas {
             };
         }
         Ok(members)
+    }
+
+    /// The members once `replica` is known to be damaged; none when that changes nothing. A move of
+    /// which it was the newcomer is given up.
+    pub(crate) fn with_damaged(&self, replica: ReplicaId) -> Option<BTreeMap<ReplicaId, Member>> {
+        let role = self.members.get(&replica)?.role;
+        if matches!(role, Role::Damaged | Role::Abandoned) {
+            return None;
+        }
+        let mut members = self.with(replica, Role::Damaged);
+        if role == Role::Joining {
+            let mut leaving = members.values_mut().filter(|it| it.role == Role::Leaving);
+            if let Some(leaving) = leaving.next() {
+                leaving.role = Role::Voter;
+            }
+        }
+        Some(members)
     }
 
     fn with(&self, replica: ReplicaId, role: Role) -> BTreeMap<ReplicaId, Member> {
@@ -350,6 +393,7 @@ impl Role {
             Self::Joining => 2,
             Self::Leaving => 3,
             Self::Abandoned => 4,
+            Self::Damaged => 5,
         });
     }
 
@@ -359,6 +403,7 @@ impl Role {
             2 => Ok(Self::Joining),
             3 => Ok(Self::Leaving),
             4 => Ok(Self::Abandoned),
+            5 => Ok(Self::Damaged),
             role => Err(unknown("role of a replica", role)),
         }
     }

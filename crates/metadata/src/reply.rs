@@ -55,7 +55,7 @@ pub enum Reply {
     ReplicationSet(Result<(), SetReplicationError>),
     /// To `StartMove`.
     MoveStarted(Result<u64, StartMoveError>),
-    /// To `ReplicaPromoted`, `ReplicaRemoved` and `AbandonMove`.
+    /// To `ReplicaPromoted`, `ReplicaRemoved`, `AbandonMove` and `ReplicaDamaged`.
     MoveStepped(Result<u64, MoveStepError>),
     /// To `ReplacePolicy`.
     PolicyReplaced(Result<(), ReplacePolicyError>),

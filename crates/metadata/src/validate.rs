@@ -89,7 +89,7 @@ impl Metadata {
         )?;
         // What is leaving votes at least until its successor does.
         holds(
-            with(Role::Voter) + joining.min(leaving) > 0,
+            with(Role::Voter) + with(Role::Damaged) + joining.min(leaving) > 0,
             "a group has a replica that votes",
         )?;
         let mut nodes = BTreeSet::new();

@@ -42,6 +42,12 @@ impl Directory {
             .collect()
     }
 
+    /// The replica of a group, whichever it is.
+    pub fn group(&self, group: u64) -> Option<Arc<GroupCore>> {
+        let groups = self.0.read().expect("no panic happens under this lock");
+        groups.get(&group).cloned()
+    }
+
     pub fn get(&self, group: u64, replica: u64) -> Result<Arc<GroupCore>, NoSuchReplica> {
         let groups = self.0.read().expect("no panic happens under this lock");
         let core = groups.get(&group).ok_or(NoSuchReplica::Group(group))?;

@@ -15,7 +15,8 @@ use openraft::impls::ProgressResponder;
 use openraft::raft::ClientWriteResult;
 use tokio::sync::{oneshot, watch};
 
-use crate::hosting::GroupSpec;
+use crate::healing::Mender;
+use crate::hosting::{GroupSpec, Opener};
 use crate::log_store::on_disk;
 use crate::machine::{GroupClock, Machine};
 use crate::snapshot::Incoming;
@@ -80,6 +81,8 @@ pub struct GroupCore {
     pub leadership: watch::Sender<Leadership>,
     /// A snapshot that is being received.
     pub incoming: Incoming,
+    /// Where damaged bodies come from.
+    pub mender: Mender,
     raft: RwLock<Raft>,
 }
 
@@ -89,19 +92,19 @@ impl GroupCore {
         log: GroupLog,
         machine: Arc<dyn AnyMachine>,
         raft: Raft,
-        work: Work,
-        silence_max: Duration,
+        opener: &Opener,
     ) -> Self {
         Self {
             id: spec.group,
             replica: spec.replica,
             log,
-            work,
-            silence_max,
+            work: opener.work,
+            silence_max: opener.settings.silence_max(),
             clock: Arc::clone(&spec.clock),
             machine,
             leadership: watch::Sender::default(),
             incoming: Incoming::default(),
+            mender: opener.mender.clone(),
             raft: RwLock::new(raft),
         }
     }
@@ -229,7 +232,8 @@ impl<M: Machine> Group<M> {
     }
 
     /// The bodies of applied messages by index and ordinal, from memory or by one checked read each;
-    /// all that must go to the disk go there in one job.
+    /// all that must go to the disk go there in one job. What is damaged here comes from another
+    /// replica, and is written here again.
     pub async fn read_bodies(&self, names: &[(u64, u32)]) -> Vec<Result<Bytes, ReadError>> {
         let log = self.core.log.clone();
         let cached = names.iter().all(|(index, _)| log.body_cached(*index));
@@ -247,17 +251,36 @@ impl<M: Machine> Group<M> {
                 )
             })
             .collect();
-        let read = move || {
-            wanted
-                .into_iter()
+        let names = wanted.clone();
+        let read = move || -> Vec<Result<Bytes, ReadError>> {
+            let names = names.into_iter();
+            names
                 .map(|(id, ordinal)| log.read_body(id, ordinal))
                 .collect()
         };
         if cached {
-            read()
-        } else {
-            on_disk(self.core.work, read).await
+            return read();
         }
+        let mut bodies = on_disk(self.core.work, read).await;
+        let damaged: Vec<(LogId, u32)> = wanted
+            .iter()
+            .zip(&bodies)
+            .filter(|(_, body)| !matches!(body, Ok(_) | Err(ReadError::Gone { .. })))
+            .map(|(name, _)| *name)
+            .collect();
+        if !damaged.is_empty() {
+            let found = self
+                .core
+                .mender
+                .mend(self.core.id, &self.core.log, &damaged);
+            let found = found.await;
+            for (name, body) in wanted.iter().zip(&mut bodies) {
+                if let Some(whole) = found.get(name) {
+                    *body = Ok(whole.clone());
+                }
+            }
+        }
+        bodies
     }
 
     /// The voters by replica id, with their nodes.

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use crate::config::{RaftConfig, RaftConfigError};
 use crate::directory::Directory;
 use crate::group::{GroupCore, Leadership};
+use crate::healing::Mender;
 use crate::log_store::{LogStore, on_disk};
 use crate::machine::{GroupClock, Machine};
 use crate::network::Links;
@@ -141,8 +142,7 @@ impl Hosting {
             parts.log.clone(),
             Arc::clone(&parts.machine),
             raft,
-            self.opener.work,
-            self.opener.settings.silence_max(),
+            &self.opener,
         ));
         self.directory.insert(Arc::clone(&core));
         let watch = supervise(self.opener.clone(), parts, Arc::clone(&core));
@@ -265,6 +265,7 @@ pub struct Opener {
     pub settings: RaftConfig,
     pub sessions: Sessions,
     pub snapshots: snapshot::Sender,
+    pub mender: Mender,
     pub work: Work,
 }
 
@@ -292,7 +293,12 @@ impl Opener {
             clock: Arc::clone(&parts.spec.clock),
             rpc_timeout: self.settings.rpc_timeout(),
         };
-        let log = LogStore::new(parts.log.clone(), self.work, self.settings.append_bytes);
+        let log = LogStore::new(
+            parts.log.clone(),
+            self.work,
+            self.settings.append_bytes,
+            Some(self.mender.clone()),
+        );
         let machine = StateMachine {
             machine: Arc::clone(&parts.machine),
             generation,
@@ -335,14 +341,22 @@ async fn make_durable(log: &hikyaku_storage::GroupLog) -> io::Result<()> {
 async fn supervise(opener: Opener, parts: Parts, core: Arc<GroupCore>) {
     loop {
         follow(&core).await;
+        core.leadership
+            .send_if_modified(|now| std::mem::take(&mut now.serving));
+        if core.log.is_lost() {
+            let group = parts.spec.group;
+            tracing::error!(group, "the replica is damaged; it stays closed");
+            return;
+        }
         tracing::error!(
             group = parts.spec.group,
             "raft core died; opening the group again"
         );
-        core.leadership
-            .send_if_modified(|now| std::mem::take(&mut now.serving));
         loop {
             tokio::time::sleep(REOPEN_PAUSE).await;
+            if core.log.is_lost() {
+                break;
+            }
             match opener.open(&parts).await {
                 Ok(raft) => {
                     core.replace(raft);

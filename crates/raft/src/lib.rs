@@ -9,7 +9,9 @@
 //! - entries submitted one after the other by one caller are appended in that order;
 //! - a machine sees every entry once, in order, and never a clock;
 //! - a group whose core died is opened again from disk, and its waiting callers learn that the
-//!   outcome of their entry is unknown.
+//!   outcome of their entry is unknown;
+//! - a message body that is damaged on this disk is fetched from another replica; a replica whose
+//!   votes or entries are damaged stops and is never opened again under its id.
 //!
 //! What is absent: batching (the caller packs commands into entries), retries (the caller has the
 //! request id), and any knowledge of queues.
@@ -18,6 +20,7 @@ mod codec;
 mod config;
 mod directory;
 mod group;
+mod healing;
 mod hosting;
 mod leaders;
 mod log_store;

@@ -8,12 +8,13 @@ use std::io;
 use std::ops::{Bound, Range, RangeBounds};
 
 use futures_util::{Stream, StreamExt, stream};
-use hikyaku_storage::{GroupLog, Work};
+use hikyaku_storage::{self as storage, BodyName, GroupLog, ReadError, Work};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
 use tokio::sync::oneshot;
 
 use crate::codec;
+use crate::healing::Mender;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
 
 /// One group's log. Cloned freely: openraft reads from several tasks.
@@ -23,14 +24,17 @@ pub struct LogStore {
     work: Work,
     /// Most bytes of entries read at once; one entry always fits.
     read_bytes: usize,
+    /// Where damaged bodies come from; none in the storage suite.
+    mender: Option<Mender>,
 }
 
 impl LogStore {
-    pub fn new(log: GroupLog, work: Work, read_bytes: usize) -> Self {
+    pub fn new(log: GroupLog, work: Work, read_bytes: usize, mender: Option<Mender>) -> Self {
         Self {
             log,
             work,
             read_bytes,
+            mender,
         }
     }
 
@@ -42,14 +46,41 @@ impl LogStore {
         let entries = if self.log.cached(&range) {
             self.log.read_entries(range, max_bytes)
         } else {
-            let log = self.log.clone();
-            on_disk(self.work, move || log.read_entries(range, max_bytes)).await
+            self.read_whole(range, max_bytes).await
         };
         let entries = entries.map_err(io::Error::other)?;
         entries
             .into_iter()
             .map(|entry| Ok(codec::entry_from_storage(entry)?))
             .collect()
+    }
+
+    /// From the disk; bodies that are damaged there come from other replicas first.
+    async fn read_whole(
+        &self,
+        range: Range<u64>,
+        max_bytes: usize,
+    ) -> Result<Vec<storage::Entry>, ReadError> {
+        let mut mended = None;
+        loop {
+            let (log, range) = (self.log.clone(), range.clone());
+            let read = on_disk(self.work, move || log.read_entries(range, max_bytes)).await;
+            let (mender, damaged, entry, ordinals) = match (read, &self.mender) {
+                (
+                    Err(ReadError::Bodies {
+                        group,
+                        entry,
+                        ordinals,
+                    }),
+                    Some(mender),
+                ) if mended != Some(entry) => (mender, group, entry, ordinals),
+                (read, _) => return read,
+            };
+            let names: Vec<BodyName> = ordinals.iter().map(|it| (entry, *it)).collect();
+            // If that fails the next read says so.
+            mender.mend(damaged.0, &self.log, &names).await;
+            mended = Some(entry);
+        }
     }
 
     fn bounds(&self, range: &impl RangeBounds<u64>) -> Range<u64> {

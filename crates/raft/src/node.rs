@@ -16,6 +16,7 @@ use tonic::service::interceptor::InterceptedService;
 use crate::config::RaftConfig;
 use crate::directory::Directory;
 use crate::group::Group;
+use crate::healing::{self, Mender};
 use crate::hosting::{DropGroupError, GroupSpec, Hosting, OpenGroupError, Opener};
 use crate::machine::Machine;
 use crate::maintenance;
@@ -52,6 +53,7 @@ pub struct RaftNode {
     settings: RaftConfig,
     directory: Directory,
     sessions: Sessions,
+    mender: Mender,
     beats: AtomicBool,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     stop: watch::Sender<bool>,
@@ -71,12 +73,14 @@ impl RaftNode {
         let config = settings.openraft()?;
         let patience = settings.rpc_timeout();
         let snapshots = snapshot::Sender::new(peers.clone(), work, &settings);
+        let mender = Mender::new(peers.clone(), work, patience);
         let sessions = Sessions::new(peers, Clocks::new(clock), patience);
         let opener = Opener {
             config,
             settings: settings.clone(),
             sessions: sessions.clone(),
             snapshots,
+            mender: mender.clone(),
             work,
         };
         let directory = Directory::default();
@@ -86,6 +90,7 @@ impl RaftNode {
             settings,
             directory,
             sessions,
+            mender,
             beats: AtomicBool::new(false),
             tasks: Mutex::default(),
             stop: watch::Sender::new(false),
@@ -157,6 +162,35 @@ impl RaftNode {
             self.settings.clone(),
         );
         self.own(tokio::spawn(run));
+        let heal = healing::run(
+            self.directory.clone(),
+            self.log.clone(),
+            self.mender.clone(),
+        );
+        self.own(tokio::spawn(heal));
+    }
+
+    /// The groups whose replica here is damaged beyond repair, and what was found. Each is closed for
+    /// Raft already; it is for whoever places replicas to have it replaced, under another replica id.
+    pub fn damaged(&self) -> BTreeMap<u64, String> {
+        let lost = self.log.damages().lost.into_iter();
+        lost.map(|(group, story)| (group.0, story)).collect()
+    }
+
+    /// Follows [`RaftNode::damaged`]: changes when a group was added or dropped, or for less.
+    pub fn watch_damages(&self) -> watch::Receiver<u64> {
+        self.log.watch_damages()
+    }
+
+    /// Whether the records of all replicas here were set aside, damaged, and the cluster may not know of
+    /// it yet. Then nothing may be opened here that was placed here before.
+    pub fn lost_its_records(&self) -> io::Result<bool> {
+        self.log.lost_its_records()
+    }
+
+    /// The cluster knows of all replicas that were lost here.
+    pub fn loss_is_told(&self) -> io::Result<()> {
+        self.log.loss_is_told()
     }
 
     /// Listens for other nodes on `address` until the node is stopped. Nodes that look for a cluster

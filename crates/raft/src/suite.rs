@@ -48,7 +48,7 @@ impl StoreBuilder<TypeConfig, LogStore, StateMachine, Log> for Builder {
         let log = Log::open(disk, LogConfig::small(), Work::Thread).expect("an empty disk opens");
         let group = log.group(GroupId(1));
         let machine: Arc<dyn AnyMachine> = Arc::new(Hosted::new(Box::new(Counter::default)));
-        let store = LogStore::new(group.clone(), Work::Thread, 1 << 20);
+        let store = LogStore::new(group.clone(), Work::Thread, 1 << 20, None);
         let generation = machine.reset(None).expect("an empty machine");
         Ok((
             log,

@@ -23,7 +23,9 @@ use hikyaku_metadata::{JoinNode, JoinNodeError, PlacementLimits};
 use hikyaku_raft::{
     FoundingPeers, Identity, Net, OpenGroupError, Peers, RaftNode, certificate_name,
 };
-use hikyaku_storage::{Catalogue, CatalogueError, Disk, Log, OpenError, RealDisk, Work};
+use hikyaku_storage::{
+    Catalogue, CatalogueError, Disk, Log, LogConfig, OpenError, RealDisk, Work, set_aside,
+};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -87,6 +89,12 @@ pub enum RunError {
     /// The log cannot be opened.
     #[error(transparent)]
     Log(#[from] OpenError),
+    /// A damaged log cannot be set aside.
+    #[error("cannot set the damaged log aside: {source}")]
+    SetAside {
+        /// Why.
+        source: io::Error,
+    },
     /// The catalogue's copy can be neither opened nor built anew.
     #[error("cannot open the catalogue's copy: {0}")]
     Catalogue(#[from] CatalogueError),
@@ -203,7 +211,9 @@ async fn run_storage(
     let id = identity::of_volume(&*disk, &*entropy)?;
     let founding = Arc::new(founding(&config, id, &disk, &entropy)?);
     let storage = config.storage.clone();
-    let log = blocking(move || Log::open(disk, storage, Work::Thread)).await?;
+    // Whoever is configured alone has nobody to get its replicas back from.
+    let others = config.cluster.peers.len() > 1 && !founding.founds_groups();
+    let log = blocking(move || open_log(&disk, &storage, others)).await?;
     let shown = log.clone();
     front.add_metrics(Arc::new(move |page| {
         storage_metrics::write(&shown.stats(), page);
@@ -285,6 +295,21 @@ fn open_volume(path: &Path) -> Result<Arc<dyn Disk>, RunError> {
     };
     std::fs::create_dir_all(path).map_err(failed)?;
     Ok(Arc::new(RealDisk::open(path).map_err(failed)?))
+}
+
+/// Opens the log. One that is damaged where votes or entries may have been is set aside, if other nodes
+/// have replicas: those of this node are lost, and the cluster will place new ones here.
+fn open_log(disk: &Arc<dyn Disk>, storage: &LogConfig, others: bool) -> Result<Log, RunError> {
+    let open = || Log::open(Arc::clone(disk), storage.clone(), Work::Thread);
+    match open() {
+        Err(damage @ OpenError::Damaged { .. }) if others => {
+            let failed = |source| RunError::SetAside { source };
+            let names = set_aside(&**disk).map_err(failed)?;
+            tracing::error!(%damage, ?names, "the log is damaged; it was set aside, and this node gets new replicas");
+            Ok(open()?)
+        }
+        opened => Ok(opened?),
+    }
 }
 
 /// This node's way into a cluster; without peers it founds its own.

@@ -34,6 +34,7 @@ pub fn role(role: Role) -> &'static str {
         Role::Joining => "joining",
         Role::Leaving => "leaving",
         Role::Abandoned => "abandoned",
+        Role::Damaged => "damaged",
     }
 }
 

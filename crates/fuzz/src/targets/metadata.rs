@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use hikyaku_metadata::{
     AbandonMove, Attributes, ChangeSettings, ClusterRecord, ClusterSettings, Command, CreateQueue,
     DeleteQueue, DescriptorDelivered, Envelope, Found, GroupKey, JoinNode, Metadata, NodeRecord,
-    NodeState, PartitionEmptied, PurgeQueue, QueueRecord, ReplacePolicy, ReplicaId,
+    NodeState, PartitionEmptied, PurgeQueue, QueueRecord, ReplacePolicy, ReplicaDamaged, ReplicaId,
     ReplicaPromoted, ReplicaRemoved, Replicas, Reply, SetAttributes, SetNodeState, SetReplication,
     StartMove, TagQueue, TenantId, UntagQueue, WidenSpread, decode_entry, encode_entry,
 };
@@ -247,7 +247,7 @@ fn start_move(partition: u32) -> StartMove {
 }
 
 /// What follows a move that was started: the new replica votes, the old one is gone; or it is given up.
-fn steps() -> [Command; 4] {
+fn steps() -> [Command; 5] {
     let group = GroupKey::Partition(PartitionId(0));
     let version = PLACED + 1;
     let replica = ReplicaId(77);
@@ -264,6 +264,7 @@ fn steps() -> [Command; 4] {
             version: version + 1,
         }),
         Command::AbandonMove(AbandonMove { group, version }),
+        Command::ReplicaDamaged(ReplicaDamaged { group, replica }),
     ]
 }
 

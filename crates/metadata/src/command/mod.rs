@@ -13,6 +13,7 @@ pub(crate) mod join_node;
 pub(crate) mod partition_emptied;
 pub(crate) mod purge_queue;
 pub(crate) mod replace_policy;
+pub(crate) mod replica_damaged;
 pub(crate) mod replica_promoted;
 pub(crate) mod replica_removed;
 pub(crate) mod set_attributes;
@@ -70,6 +71,8 @@ pub enum Command {
     AbandonMove(abandon_move::AbandonMove),
     /// Replaces the access policy of a queue that is as it was read.
     ReplacePolicy(replace_policy::ReplacePolicy),
+    /// A replica is damaged.
+    ReplicaDamaged(replica_damaged::ReplicaDamaged),
 }
 
 impl Command {
@@ -84,6 +87,7 @@ impl Command {
                 | Self::ReplicaPromoted(_)
                 | Self::ReplicaRemoved(_)
                 | Self::AbandonMove(_)
+                | Self::ReplicaDamaged(_)
         )
     }
 
@@ -109,6 +113,7 @@ impl Command {
             Self::ReplicaRemoved(command) => Reply::MoveStepped(command.apply(metadata)),
             Self::AbandonMove(command) => Reply::MoveStepped(command.apply(metadata)),
             Self::ReplacePolicy(command) => Reply::PolicyReplaced(command.apply(metadata)),
+            Self::ReplicaDamaged(command) => Reply::MoveStepped(command.apply(metadata)),
         }
     }
 
@@ -135,6 +140,7 @@ impl Command {
             Self::ReplicaRemoved(command) => command.write(writer),
             Self::AbandonMove(command) => command.write(writer),
             Self::ReplacePolicy(command) => command.write(writer),
+            Self::ReplicaDamaged(command) => command.write(writer),
         }
     }
 
@@ -163,6 +169,7 @@ impl Command {
             19 => Self::ReplicaRemoved(replica_removed::ReplicaRemoved::read(reader)?),
             20 => Self::AbandonMove(abandon_move::AbandonMove::read(reader)?),
             21 => Self::ReplacePolicy(replace_policy::ReplacePolicy::read(reader)?),
+            22 => Self::ReplicaDamaged(replica_damaged::ReplicaDamaged::read(reader)?),
             kind => return Err(unknown("command", kind)),
         })
     }
@@ -190,6 +197,7 @@ impl Command {
             Self::ReplicaRemoved(_) => 19,
             Self::AbandonMove(_) => 20,
             Self::ReplacePolicy(_) => 21,
+            Self::ReplicaDamaged(_) => 22,
         }
     }
 }

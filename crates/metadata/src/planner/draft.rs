@@ -90,8 +90,8 @@ impl<'a> Draft<'a> {
                 }
                 (None, Some((_, member))) => {
                     let others = replicas.voters().filter(|it| it.node != member.node);
-                    let (given_up, rest): (Vec<&Member>, Vec<&Member>) =
-                        others.partition(|it| self.is_given_up(it.node));
+                    let (given_up, rest): (Vec<&Member>, Vec<&Member>) = others
+                        .partition(|it| it.role == Role::Damaged || self.is_given_up(it.node));
                     given_up.len() >= rest.len()
                 }
                 (None, None) => false,
@@ -383,7 +383,8 @@ fn is_majority<'a>(
     let (mut alive, mut all) = (0, 0);
     for voter in voters {
         all += 1;
-        alive += usize::from(seen.is_alive(voter.node, limits));
+        let votes = voter.role != Role::Damaged;
+        alive += usize::from(votes && seen.is_alive(voter.node, limits));
     }
     alive * 2 > all
 }

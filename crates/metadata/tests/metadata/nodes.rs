@@ -4,9 +4,9 @@ use crate::harness::Cluster;
 use crate::script::cluster;
 use hikyaku_metadata::{
     AbandonMove, ClusterRecord, Command, Found, FoundError, GroupKey, JoinNode, JoinNodeError,
-    Joined, MoveStepError, NODE_TEXT_BYTES_MAX, NODES_MAX, NodeRecord, NodeState, ReplicaId,
-    ReplicaPromoted, ReplicaRemoved, Reply, Role, SetNodeState, SetNodeStateError, SetReplication,
-    StartMove, StartMoveError, founding_placement,
+    Joined, MoveStepError, NODE_TEXT_BYTES_MAX, NODES_MAX, NodeRecord, NodeState, ReplicaDamaged,
+    ReplicaId, ReplicaPromoted, ReplicaRemoved, Reply, Role, SetNodeState, SetNodeStateError,
+    SetReplication, StartMove, StartMoveError, founding_placement,
 };
 use hikyaku_queue::PartitionId;
 use std::collections::BTreeMap;
@@ -82,6 +82,14 @@ fn abandon(version: u64) -> Command {
     Command::AbandonMove(AbandonMove {
         group: GROUP,
         version,
+    })
+}
+
+fn damaged(replica: u64) -> Command {
+    let replica = ReplicaId(replica);
+    Command::ReplicaDamaged(ReplicaDamaged {
+        group: GROUP,
+        replica,
     })
 }
 
@@ -288,6 +296,56 @@ fn what_was_leaving_stays_when_its_successor_is_given_up() {
         Err(MoveStepError::NothingToAbandon)
     );
     assert_eq!(step(&mut cluster, removed(77, 3)), Ok(4));
+    assert_eq!(roles(&cluster).len(), 3);
+}
+
+#[test]
+fn a_damaged_replica_goes_at_once_and_another_comes_to_its_node() {
+    let mut cluster = Cluster::founded();
+    assert_eq!(step(&mut cluster, damaged(11)), Ok(2));
+    assert_eq!(step(&mut cluster, damaged(11)), Ok(2), "told twice");
+    assert_eq!(step(&mut cluster, damaged(99)), Ok(2), "long gone");
+    let replicas = cluster.metadata.replicas(GROUP).unwrap();
+    assert!(replicas.is_moving() && !replicas.is_lost());
+    let moving = start(&mut cluster, 2, Some((77, 11)), None);
+    assert_eq!(moving, Err(StartMoveError::Moving));
+    assert_eq!(step(&mut cluster, removed(11, 2)), Ok(3));
+    assert_eq!(start(&mut cluster, 3, Some((77, 11)), None), Ok(4));
+    assert_eq!(step(&mut cluster, promoted(77, 4)), Ok(5));
+    assert_eq!(roles(&cluster).len(), 3);
+}
+
+#[test]
+fn a_damaged_newcomer_ends_its_move_and_a_damaged_leaver_waits_for_nobody() {
+    let mut cluster = Cluster::founded();
+    join(&mut cluster, 14);
+    assert_eq!(start(&mut cluster, 1, Some((77, 14)), Some(11)), Ok(2));
+    assert_eq!(step(&mut cluster, damaged(77)), Ok(3));
+    let (voter, damaged_role) = (Role::Voter, Role::Damaged);
+    assert_eq!(
+        roles(&cluster),
+        [
+            (11, 11, voter),
+            (12, 12, voter),
+            (13, 13, voter),
+            (77, 14, damaged_role)
+        ]
+    );
+    assert_eq!(step(&mut cluster, removed(77, 3)), Ok(4));
+
+    assert_eq!(start(&mut cluster, 4, Some((78, 14)), Some(11)), Ok(5));
+    assert_eq!(step(&mut cluster, damaged(11)), Ok(6));
+    assert_eq!(step(&mut cluster, removed(11, 6)), Ok(7));
+    assert_eq!(step(&mut cluster, promoted(78, 7)), Ok(8));
+}
+
+#[test]
+fn a_group_with_most_of_its_voters_damaged_is_lost_and_keeps_them() {
+    let mut cluster = Cluster::founded();
+    for (replica, version) in [(11, 2), (12, 3)] {
+        assert_eq!(step(&mut cluster, damaged(replica)), Ok(version));
+    }
+    assert!(cluster.metadata.replicas(GROUP).unwrap().is_lost());
     assert_eq!(roles(&cluster).len(), 3);
 }
 

@@ -6,10 +6,11 @@ use hikyaku_metadata::{
     ClusterRecord, ClusterSettings, Command, CreateQueue, CreateQueueError, Created, DeleteQueue,
     DeleteQueueError, DescriptorDelivered, Envelope, FifoThroughputLimit, Found, FoundError,
     GroupKey, JoinNode, JoinNodeError, Joined, Metadata, MoveStepError, NodeRecord, NodeState,
-    PartitionEmptied, PurgeQueue, PurgeQueueError, ReplacePolicy, ReplacePolicyError, ReplicaId,
-    ReplicaPromoted, ReplicaRemoved, Reply, SetAttributes, SetAttributesError, SetNodeState,
-    SetNodeStateError, SetReplication, SetReplicationError, StartMove, StartMoveError, TagQueue,
-    TagQueueError, UntagQueue, UntagQueueError, WidenSpread, encode_entry,
+    PartitionEmptied, PurgeQueue, PurgeQueueError, ReplacePolicy, ReplacePolicyError,
+    ReplicaDamaged, ReplicaId, ReplicaPromoted, ReplicaRemoved, Reply, SetAttributes,
+    SetAttributesError, SetNodeState, SetNodeStateError, SetReplication, SetReplicationError,
+    StartMove, StartMoveError, TagQueue, TagQueueError, UntagQueue, UntagQueueError, WidenSpread,
+    encode_entry,
 };
 use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId};
 use std::collections::BTreeMap;
@@ -193,6 +194,10 @@ pub fn commands() -> Vec<Command> {
             queue: QUEUE,
             current: "c".to_owned(),
             policy: "p".to_owned(),
+        }),
+        Command::ReplicaDamaged(ReplicaDamaged {
+            group: PARTITION,
+            replica: ReplicaId(6),
         }),
     ]
 }

@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::MESSAGE_BYTES_MAX;
 use super::answers::Answering;
-use crate::snapshot;
+use crate::{healing, snapshot};
 
 /// Takes the streams of all peers.
 pub struct PeerService {
@@ -69,5 +69,14 @@ impl Peer for PeerService {
         let directory = self.answering.directory.clone();
         let progress = snapshot::receive(directory, request.into_inner());
         Ok(self.until_stop(progress))
+    }
+
+    async fn bodies(
+        &self,
+        request: Request<wire::BodiesRequest>,
+    ) -> Result<Response<wire::BodiesResponse>, Status> {
+        let directory = &self.answering.directory;
+        let answer = healing::answer(directory, request.into_inner()).await;
+        Ok(Response::new(answer))
     }
 }

@@ -121,6 +121,13 @@ impl Peer for Fake {
     ) -> Result<Response<Self::SnapshotStream>, Status> {
         Err(Status::unimplemented("no snapshots here"))
     }
+
+    async fn bodies(
+        &self,
+        _request: Request<wire::BodiesRequest>,
+    ) -> Result<Response<wire::BodiesResponse>, Status> {
+        Err(Status::unimplemented("no bodies here"))
+    }
 }
 
 /// Every connection ends at the one server.
