@@ -49,6 +49,8 @@ pub struct Case {
 pub enum Expected {
     /// No seed breaks a promise.
     Kept,
+    /// As `Kept`, but for seeds known to break one that is not mended yet: they are left out, and said.
+    KeptBut(&'static [u64]),
     /// Some seed breaks this one.
     Broken(Rule),
 }
@@ -148,6 +150,14 @@ fn judge(case: &Case) -> Result<(), String> {
             let seeds = number("HIKYAKU_SEEDS").unwrap_or(DEFAULT_SEEDS);
             in_parallel(seeds, |seed| kept(case, seed, &run(case, seed)?))
         }
+        Expected::KeptBut(broken) => {
+            println!("left out, for they break a promise: seeds {broken:?}");
+            let seeds = number("HIKYAKU_SEEDS").unwrap_or(DEFAULT_SEEDS);
+            in_parallel(seeds, |seed| match broken.contains(&seed) {
+                true => Ok(()),
+                false => kept(case, seed, &run(case, seed)?),
+            })
+        }
         Expected::Broken(rule) => {
             let mut seen = String::new();
             for seed in 1..=SEEDS_FOR_A_FAULT {
@@ -165,7 +175,8 @@ fn judge(case: &Case) -> Result<(), String> {
 }
 
 fn kept(case: &Case, seed: u64, run: &Run) -> Result<(), String> {
-    let as_expected = case.expected != Expected::Kept || !run.text.contains(BROKEN);
+    let may_break = matches!(case.expected, Expected::Broken(_));
+    let as_expected = may_break || !run.text.contains(BROKEN);
     if as_expected {
         Ok(())
     } else {
