@@ -177,7 +177,6 @@ class DeadLetters(Suite):
                              QueueUrl=url, Attributes={"RedrivePolicy": absent})
         self.assertIn("Dead letter target does not exist", str(error))
 
-    # Messages do not move yet. When they do, this says so and the line goes.
     def test_a_message_received_too_often_moves_to_the_dead_letter_queue(self):
         url = fresh_queue(RedrivePolicy=self.policy)
         sent = send(url, "poison")
