@@ -30,6 +30,10 @@ const LAST_PAUSE: Duration = Duration::from_millis(200);
 /// How long one attempt at another node may take.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(5);
 
+/// A leader that has heard from no majority for so long says no more that it leads, and does not count
+/// as one: longer than an election, so that what passes is not noticed.
+pub const CUT_OFF_AFTER: Duration = Duration::from_secs(3);
+
 /// The metadata leader did not answer in time; a command may have had its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the metadata leader did not answer in time")]
@@ -140,8 +144,20 @@ impl ControlPlane {
 
     /// Whether this node leads the metadata and answers for them: its term and T then.
     pub fn leads(&self) -> Option<(u64, u64)> {
-        let now_ms = self.seat.now_ms().filter(|_| *self.serving.borrow())?;
+        let serves = *self.serving.borrow() && !self.is_cut_off();
+        let now_ms = self.seat.now_ms().filter(|_| serves)?;
         Some((self.seat.lead().term, now_ms))
+    }
+
+    /// Whether a leader of the metadata is known, and may do something.
+    pub fn has_leader(&self) -> bool {
+        self.seat.lead().node.is_some() && !self.is_cut_off()
+    }
+
+    /// Whether this node leads the metadata and has heard from no majority of late.
+    fn is_cut_off(&self) -> bool {
+        let group = self.seat.replica();
+        group.is_some_and(|group| group.is_cut_off(CUT_OFF_AFTER))
     }
 
     /// Runs a command, wherever the leader is. Returns when this node's copy shows its effect.

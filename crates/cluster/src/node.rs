@@ -281,10 +281,10 @@ impl Node {
     }
 
     /// Whether requests can be answered: the cluster is founded and known here, and a metadata leader
-    /// is known that has heard what this node wants of it. A single leaderless partition does not make a
+    /// is known that has heard what this node wants of it, and a majority if it is this node. A single leaderless partition does not make a
     /// node unready.
     pub fn is_ready(&self) -> bool {
-        let leader_known = self.control.seat().lead().node.is_some();
+        let leader_known = self.control.has_leader();
         let known = self.catalogue.cluster().is_some();
         leader_known && known && self.wish.is_settled() && !*self.stop.borrow()
     }

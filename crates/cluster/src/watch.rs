@@ -107,8 +107,10 @@ impl Watch {
             now_ms,
         });
         let partitions = self.router.seats().iter().filter_map(|seat| {
-            let leadership = seat.replica()?.leadership();
-            leadership.serving.then(|| wire::Led {
+            let replica = seat.replica()?;
+            let leadership = replica.leadership();
+            let leads = leadership.serving && !replica.is_cut_off();
+            leads.then(|| wire::Led {
                 group: seat.group(),
                 term: leadership.term,
                 now_ms: seat.now_ms().unwrap_or(0),

@@ -200,6 +200,12 @@ impl<M: Machine> Group<M> {
         self.core.leadership.subscribe()
     }
 
+    /// Whether this replica leads, and has heard from no majority of the voters for as long as
+    /// `silence`: another may lead by now, and nothing can be done here.
+    pub fn is_cut_off(&self, silence: Duration) -> bool {
+        self.core.is_cut_off(silence)
+    }
+
     /// Confirms leadership with a quorum and waits until everything committed before is applied here.
     pub async fn read_barrier(&self) -> Result<Barrier, ProposeError> {
         match self

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::batch::unstamp;
 use super::{Answered, Call, SubmitError, Unseen};
 use crate::clock::PartitionClock;
+use crate::control::CUT_OFF_AFTER;
 use crate::machines::PartitionMachine;
 
 /// A hosted partition. Cheap to clone.
@@ -55,6 +56,11 @@ impl PartitionHandle {
     /// Who leads, as this node's replica sees it.
     pub fn leadership(&self) -> Leadership {
         self.group.leadership()
+    }
+
+    /// Whether this replica leads, and has heard from no majority for [`CUT_OFF_AFTER`].
+    pub fn is_cut_off(&self) -> bool {
+        self.group.is_cut_off(CUT_OFF_AFTER)
     }
 
     /// Follows who leads.

@@ -170,6 +170,47 @@ async fn a_long_poll_at_another_node_is_granted_by_the_leader() {
     }
 }
 
+/// A leader of the metadata whom nobody hears does not lead: no node is ready until there is a majority
+/// again.
+#[tokio::test(start_paused = true)]
+async fn a_leader_without_a_majority_is_not_ready() {
+    let wires = Wires::default();
+    let disks = disks();
+    let nodes = cluster(&wires, &disks).await;
+    let leads = |node: &Arc<Node>| node.control().leads().is_some();
+    let (leaders, others): (Vec<_>, Vec<_>) = nodes.into_iter().partition(leads);
+    let [leader] = &leaders[..] else {
+        panic!("one leads the metadata");
+    };
+    let mut gone = Vec::new();
+    for other in others {
+        wires.unplug(&address(other.id()));
+        other.stop().await;
+        gone.push(other.id());
+    }
+    until("it notices", || !leader.is_ready() && !leads(leader)).await;
+    wires.plug(&address(gone[0]));
+    let place = usize::try_from(gone[0]).unwrap() - 1;
+    let back = start(&wires, gone[0], &disks[place]).await;
+    until("two are a majority", || {
+        leader.is_ready() && back.is_ready()
+    })
+    .await;
+    leader.stop().await;
+    back.stop().await;
+}
+
+/// Waits a minute for what must come.
+async fn until(what: &str, came: impl Fn() -> bool) {
+    let waits = async {
+        while !came() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(60), waits);
+    assert!(waited.await.is_ok(), "{what}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_others_go_on_when_a_leader_goes() {
     let wires = Wires::default();

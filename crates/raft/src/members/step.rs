@@ -35,6 +35,27 @@ impl GroupCore {
         let seen = metrics.borrow_watched();
         View::of(&seen, self.silence_max)
     }
+
+    /// Whether this replica leads, and has heard from no majority for as long as `silence`.
+    pub fn is_cut_off(&self, silence: Duration) -> bool {
+        let raft = self.raft();
+        let metrics = raft.metrics();
+        let seen = metrics.borrow_watched();
+        let heard = |replica: &&u64| {
+            let at = seen
+                .heartbeat
+                .as_ref()
+                .and_then(|beats| *beats.get(*replica)?);
+            **replica == seen.id || at.is_some_and(|at| at.elapsed() < silence)
+        };
+        let mut sets = seen
+            .membership_config
+            .membership()
+            .get_joint_config()
+            .iter();
+        seen.state == ServerState::Leader
+            && sets.any(|set| 2 * set.iter().filter(heard).count() <= set.len())
+    }
 }
 
 impl View {
