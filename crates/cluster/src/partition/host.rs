@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::batch::next_batch;
+use super::given_up::GivenUp;
 use super::handle::PartitionHandle;
 use super::parking::Parking;
 use super::traffic::{Busy, Traffic};
@@ -106,6 +107,7 @@ pub struct Host {
     /// Calls that wait for their queue's descriptor.
     stalled: BTreeMap<QueueId, Vec<Call>>,
     parking: Parking,
+    given_up: GivenUp,
     traffic: Traffic,
     busy: mpsc::Sender<Busy>,
     housekeeping_at: Instant,
@@ -171,6 +173,7 @@ impl Host {
             fetches: FuturesUnordered::new(),
             stalled: BTreeMap::new(),
             parking: Parking::default(),
+            given_up: GivenUp::default(),
             traffic: Traffic::default(),
             busy: parts.busy,
             housekeeping_at: Instant::now() + HOUSEKEEPING_INTERVAL,

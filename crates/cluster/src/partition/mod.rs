@@ -5,9 +5,11 @@
 //! lacks, and grants long polls in the order they arrived. On a follower it only says who leads.
 //!
 //! Invariants: a command is answered once; a long poll proposes nothing until its queue has a
-//! candidate; a delivery whose client has gone is handed back uncounted.
+//! candidate; a delivery whose client has gone is handed back uncounted; a receive that was given up
+//! hands nothing out.
 
 mod batch;
+mod given_up;
 mod handle;
 mod host;
 mod parking;

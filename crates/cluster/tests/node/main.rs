@@ -23,7 +23,7 @@ use hikyaku_metadata::{
     Attributes, CreateQueue, CreateQueueError, PlacementLimits, PurgeQueueError, QueueRecord,
     SetAttributes, TenantId,
 };
-use hikyaku_queue::{MessageId, Sent};
+use hikyaku_queue::{Command, MessageId, Operation, Reply, RequestId, Sent};
 use hikyaku_raft::{Identity, Peers, RaftConfig, RaftNode};
 use hikyaku_storage::{CrashKind, Log, LogConfig, SimDisk, Work};
 use network::Wires;
@@ -277,6 +277,55 @@ async fn a_grant_whose_client_has_gone_is_returned_uncounted() {
     let gone = tokio::time::timeout(Duration::from_secs(1), node.receive(&queue, waiting(20)));
     assert!(gone.await.is_err());
     send(&node, &queue, vec![message(1)]).await.expect("sent");
+    let received = node.receive(&queue, waiting(20)).await.expect("received");
+    assert_eq!(received[0].receive_count, 1);
+    node.stop().await;
+}
+
+/// The two travel apart: a receive that its router has taken back must find nothing afterwards, even if
+/// its call is still there.
+#[tokio::test(start_paused = true)]
+async fn a_receive_that_was_given_up_hands_nothing_out() {
+    let node = start(&Arc::new(SimDisk::new(1))).await;
+    let queue = queue(&node, "q", false).await;
+    let home = queue.descriptor.spread[0];
+    let handle = node.router().partition(home).expect("hosted");
+    let command = |number, operation| Command {
+        request_id: RequestId(number),
+        not_after: u64::MAX,
+        queue: queue.descriptor.id,
+        descriptor_version: queue.descriptor.version,
+        operation,
+    };
+    let receive = |number| {
+        let operation = Operation::Receive {
+            max: 10,
+            visibility_timeout_ms: None,
+            attempt_id: None,
+        };
+        let until = tokio::time::Instant::now() + Duration::from_secs(20);
+        handle.submit(command(number, operation), Vec::new(), Some(until))
+    };
+    let give_up = |number| {
+        let operation = Operation::ReturnUnread {
+            receive: RequestId(number),
+            deliveries: Vec::new(),
+        };
+        handle.submit(command(number + 100, operation), Vec::new(), None)
+    };
+    let mut parked = Box::pin(receive(1));
+    let started = std::future::poll_fn(|cx| Poll::Ready(parked.as_mut().poll(cx).is_pending()));
+    assert!(started.await, "nothing to receive yet");
+    for number in [1, 2] {
+        assert_eq!(
+            give_up(number).await.expect("answered").reply,
+            Reply::Returned
+        );
+    }
+    send(&node, &queue, vec![message(1)]).await.expect("sent");
+    for late in [parked.await, receive(2).await] {
+        assert!(late.expect("answered").unseen.is_none());
+    }
     let received = node.receive(&queue, waiting(20)).await.expect("received");
     assert_eq!(received[0].receive_count, 1);
     node.stop().await;

@@ -19,6 +19,9 @@ impl Host {
             );
             return;
         }
+        if let Operation::ReturnUnread { receive, .. } = call.command.operation {
+            self.given_up.note(receive);
+        }
         match call.command.operation {
             // A retry of a send that was applied gets its answer, room or not.
             Operation::Send { .. } if self.is_short_of_room() && !self.has_answer(&call) => {
@@ -61,10 +64,17 @@ impl Host {
             .with_machine(|machine| machine.0.has_answer(call.command.request_id))
     }
 
+    pub(super) fn is_given_up(&self, call: &Call) -> bool {
+        self.given_up.contains(call.command.request_id)
+    }
+
     /// Proposes a receive that may find something, or that has an answer already; the others wait or
     /// are answered without an entry.
     pub(super) fn admit_receive(&mut self, call: Call) {
         let now_ms = self.now_ms();
+        if self.is_given_up(&call) {
+            return answer_empty(call, now_ms);
+        }
         let queue = call.command.queue;
         let repeats_only = matches!(call.command.operation, Operation::Receive { max: 0, .. });
         let (candidate, at_once) = self.group.with_machine(|machine| {
@@ -101,7 +111,9 @@ impl Host {
         let queue = call.command.queue;
         match call.wait_until {
             Some(until)
-                if until > Instant::now() && self.parking.len() < self.limits.parked_polls =>
+                if !self.is_given_up(&call)
+                    && until > Instant::now()
+                    && self.parking.len() < self.limits.parked_polls =>
             {
                 self.parking.park(call, until);
                 self.refresh_deadline(queue);

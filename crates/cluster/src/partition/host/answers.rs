@@ -24,7 +24,9 @@ impl Host {
             Reply::Received(deliveries) => {
                 let receive = call.command.request_id;
                 let way_back = Arc::clone(&self.way_back);
-                let unseen = Some(Unseen::new(receive, deliveries, way_back));
+                let unseen = Unseen::new(receive, deliveries, way_back);
+                // Dropped, they are handed back.
+                let unseen = (!self.is_given_up(&call)).then_some(unseen);
                 let reply = Reply::Received(Vec::new());
                 call.finish(Ok(Answered {
                     reply,
