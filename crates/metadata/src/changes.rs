@@ -6,6 +6,7 @@ use crate::cluster::ClusterRecord;
 use crate::machine::Metadata;
 use crate::record::QueueRecord;
 use crate::replicas::{GroupKey, Replicas};
+use crate::tenants::TenantRecord;
 use hikyaku_queue::QueueId;
 use std::ops::Bound;
 
@@ -29,6 +30,8 @@ pub struct Difference<'a> {
     pub cluster: Option<&'a ClusterRecord>,
     /// Groups whose replicas changed. A group never goes.
     pub replicas: Vec<(GroupKey, &'a Replicas)>,
+    /// Tenants changed, with their access keys, in the order of their revisions. A record never goes.
+    pub tenants: Vec<&'a TenantRecord>,
     /// Records changed, in the order of their revisions.
     pub changed: Vec<&'a QueueRecord>,
     /// Queues removed, which the copy may never have known.
@@ -54,6 +57,7 @@ impl Metadata {
             revision: self.revision,
             cluster: self.cluster().filter(|_| self.cluster_revision > revision),
             replicas: moved.map(|(group, replicas)| (*group, replicas)).collect(),
+            tenants: self.tenants.changed_after(revision).collect(),
             changed: changed
                 .filter_map(|(_, queue)| self.queue(*queue))
                 .collect(),

@@ -9,11 +9,15 @@ use crate::machine::{DeletedQueue, Metadata, Removal};
 use crate::record::QueueRecord;
 use crate::replicas::{GroupKey, Replicas};
 use crate::requests::Requests;
+use crate::tenants::Tenants;
 
-const CHECKPOINT_VERSION: u8 = 4;
+const CHECKPOINT_VERSION: u8 = 5;
 
 /// Checkpoints up to this version name no replicas: every group is on every node.
 const WITHOUT_REPLICAS: u8 = 2;
+
+/// Checkpoints up to this version know no tenants but those of queues.
+const WITHOUT_TENANTS: u8 = 4;
 
 impl Metadata {
     /// Writes the state in its versioned form; equal states give equal bytes.
@@ -25,6 +29,7 @@ impl Metadata {
         writer.u64(self.next_queue);
         self.write_cluster(&mut writer);
         self.settings.write(&mut writer);
+        self.tenants.write(&mut writer);
         writer.count(self.queues.len());
         for record in self.queues.values() {
             record.write(&mut writer);
@@ -45,6 +50,9 @@ impl Metadata {
         metadata.next_queue = reader.u64()?;
         metadata.read_cluster(&mut reader, version)?;
         metadata.settings = ClusterSettings::read(&mut reader)?;
+        if version > WITHOUT_TENANTS {
+            metadata.tenants = Tenants::read(&mut reader)?;
+        }
         for _ in 0..reader.count()? {
             metadata.restore(QueueRecord::read(&mut reader, version)?)?;
         }

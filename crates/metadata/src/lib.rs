@@ -8,6 +8,9 @@
 //! It knows the cluster's nodes and which [`Replicas`] each Raft group has on them; [`plan`] says what
 //! should move, and the metadata leader drives it.
 //!
+//! It knows the tenants and their access keys, whose secrets it holds [sealed](SealedSecret): no copy
+//! of it opens them.
+//!
 //! It owns the [`QueueRecord`]s and the one versioned [`hikyaku_queue::Descriptor`] inside each. A
 //! change of a descriptor is *pending* until every partition of the queue's spread has confirmed
 //! it; the metadata leader drives those deliveries from [`Metadata::pending_deliveries`]. It never
@@ -34,7 +37,9 @@ mod redrive;
 mod replicas;
 mod reply;
 mod requests;
+mod sealing;
 mod tenant;
+mod tenants;
 mod validate;
 
 pub use attributes::{AttributeError, AttributeName, Attributes};
@@ -43,12 +48,15 @@ pub use cluster::{ClusterRecord, ClusterSettings};
 pub use codec::DecodeError;
 pub use command::Command;
 pub use command::abandon_move::AbandonMove;
+pub use command::change_access_key::{ChangeAccessKey, ChangeAccessKeyError};
 pub use command::change_settings::{ChangeSettings, ChangeSettingsError};
+pub use command::create_access_key::{CreateAccessKey, CreateAccessKeyError};
 pub use command::create_queue::{CreateQueue, CreateQueueError, Created};
+pub use command::create_tenant::{CreateTenant, CreateTenantError};
 pub use command::delete_queue::{DeleteQueue, DeleteQueueError};
 pub use command::descriptor_delivered::DescriptorDelivered;
 pub use command::found::{Found, FoundError};
-pub use command::housekeep::HOUSEKEEP_LIMIT;
+pub use command::housekeep::{HOUSEKEEP_LIMIT, QUEUES_DROPPED_LIMIT};
 pub use command::join_node::{JoinNode, JoinNodeError, Joined};
 pub use command::partition_emptied::PartitionEmptied;
 pub use command::purge_queue::{PurgeQueue, PurgeQueueError};
@@ -59,6 +67,7 @@ pub use command::replica_removed::ReplicaRemoved;
 pub use command::set_attributes::{SetAttributes, SetAttributesError};
 pub use command::set_node_state::{SetNodeState, SetNodeStateError};
 pub use command::set_replication::{SetReplication, SetReplicationError};
+pub use command::set_tenant_state::{SetTenantState, SetTenantStateError};
 pub use command::start_move::{StartMove, StartMoveError};
 pub use command::tag_queue::{TAGS_MAX, TagQueue, TagQueueError};
 pub use command::untag_queue::{UntagQueue, UntagQueueError};
@@ -78,4 +87,10 @@ pub use replicas::{
     Role,
 };
 pub use reply::Reply;
+pub use sealing::{SEALING_KEY_BYTES, SealedSecret, SealingKey, SealingKeys, StaysSealed};
 pub use tenant::{InvalidTenantId, TenantId};
+pub use tenants::{
+    ACCESS_KEYS_MAX, ACCESS_KEYS_PER_TENANT_MAX, AccessKeyRecord, AccessKeyState,
+    DEFAULT_TENANT_NAME, DESCRIPTION_BYTES_MAX, TENANT_NAME_BYTES_MAX, TENANTS_MAX, TenantRecord,
+    TenantState,
+};

@@ -11,6 +11,7 @@ use crate::replicas::{GroupKey, Replicas};
 use crate::reply::Reply;
 use crate::requests::Requests;
 use crate::tenant::TenantId;
+use crate::tenants::Tenants;
 use hikyaku_queue::{Descriptor, PartitionId, QueueId, QueueState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -34,6 +35,7 @@ pub struct Metadata {
     /// Every group of a founded cluster.
     pub(crate) groups: BTreeMap<GroupKey, Replicas>,
     pub(crate) settings: ClusterSettings,
+    pub(crate) tenants: Tenants,
     pub(crate) queues: BTreeMap<QueueId, QueueRecord>,
     /// Live queues by owner and name.
     pub(crate) names: BTreeMap<TenantId, BTreeMap<String, QueueId>>,
@@ -102,6 +104,7 @@ impl Metadata {
             cluster_revision: 0,
             groups: BTreeMap::new(),
             settings: ClusterSettings::default(),
+            tenants: Tenants::default(),
             queues: BTreeMap::new(),
             names: BTreeMap::new(),
             sources: BTreeMap::new(),
@@ -286,7 +289,7 @@ impl Metadata {
 
     /// Whether a housekeeping entry at `now` would drop something.
     pub fn housekeeping_due(&self, now: u64) -> bool {
-        self.requests.due(now) || self.removal_due(now)
+        self.requests.due(now) || self.removal_due(now) || self.tenants.is_deleting()
     }
 
     fn removal_due(&self, now: u64) -> bool {

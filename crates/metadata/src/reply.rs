@@ -1,8 +1,11 @@
 //! Answers, kept for retries and sent between nodes.
 
 use crate::codec::{DecodeError, Reader, Writer, unknown};
+use crate::command::change_access_key::ChangeAccessKeyError;
 use crate::command::change_settings::ChangeSettingsError;
+use crate::command::create_access_key::CreateAccessKeyError;
 use crate::command::create_queue::{CreateQueueError, Created};
+use crate::command::create_tenant::CreateTenantError;
 use crate::command::delete_queue::DeleteQueueError;
 use crate::command::found::FoundError;
 use crate::command::join_node::{JoinNodeError, Joined};
@@ -11,11 +14,13 @@ use crate::command::replace_policy::ReplacePolicyError;
 use crate::command::set_attributes::SetAttributesError;
 use crate::command::set_node_state::SetNodeStateError;
 use crate::command::set_replication::SetReplicationError;
+use crate::command::set_tenant_state::SetTenantStateError;
 use crate::command::start_move::StartMoveError;
 use crate::command::tag_queue::TagQueueError;
 use crate::command::untag_queue::UntagQueueError;
 use crate::node::NodeState;
 use crate::replicas::MoveStepError;
+use crate::tenants::TenantState;
 
 /// What a command came to. A number inside is the version that carries the change: of the queue's
 /// descriptor, or of the group's replicas.
@@ -59,6 +64,14 @@ pub enum Reply {
     MoveStepped(Result<u64, MoveStepError>),
     /// To `ReplacePolicy`.
     PolicyReplaced(Result<(), ReplacePolicyError>),
+    /// To `CreateTenant`: whether it was there before.
+    TenantCreated(Result<bool, CreateTenantError>),
+    /// To `SetTenantState`: the state that the tenant has now.
+    TenantStateSet(Result<TenantState, SetTenantStateError>),
+    /// To `CreateAccessKey`.
+    AccessKeyCreated(Result<(), CreateAccessKeyError>),
+    /// To `ChangeAccessKey`.
+    AccessKeyChanged(Result<(), ChangeAccessKeyError>),
 }
 
 impl Reply {
@@ -146,6 +159,24 @@ impl Reply {
             Self::PolicyReplaced(result) => {
                 write_result(writer, 18, result, |_, ()| {}, |w, error| error.write(w));
             }
+            Self::TenantCreated(result) => {
+                write_result(writer, 30, result, Writer::flag, |w, error| error.write(w));
+            }
+            Self::TenantStateSet(result) => {
+                write_result(
+                    writer,
+                    31,
+                    result,
+                    |w, state| state.write(w),
+                    |w, error| error.write(w),
+                );
+            }
+            Self::AccessKeyCreated(result) => {
+                write_result(writer, 32, result, |_, ()| {}, |w, error| error.write(w));
+            }
+            Self::AccessKeyChanged(result) => {
+                write_result(writer, 33, result, |_, ()| {}, |w, error| error.write(w));
+            }
         }
     }
 
@@ -176,6 +207,18 @@ impl Reply {
             16 => Self::MoveStarted(read_result(reader, Reader::u64, StartMoveError::read)?),
             17 => Self::MoveStepped(read_result(reader, Reader::u64, MoveStepError::read)?),
             18 => Self::PolicyReplaced(read_result(reader, |_| Ok(()), ReplacePolicyError::read)?),
+            30 => Self::TenantCreated(read_result(reader, Reader::flag, CreateTenantError::read)?),
+            31 => Self::TenantStateSet(read_result(
+                reader,
+                TenantState::read,
+                SetTenantStateError::read,
+            )?),
+            32 => {
+                Self::AccessKeyCreated(read_result(reader, |_| Ok(()), CreateAccessKeyError::read)?)
+            }
+            33 => {
+                Self::AccessKeyChanged(read_result(reader, |_| Ok(()), ChangeAccessKeyError::read)?)
+            }
             kind => return Err(unknown("reply", kind)),
         })
     }

@@ -37,6 +37,7 @@ impl Metadata {
         }
         self.check_counters()?;
         self.check_nodes()?;
+        self.check_tenants()?;
         for replicas in self.groups.values() {
             self.check_replicas(replicas)?;
         }

@@ -7,11 +7,13 @@
 use std::collections::BTreeMap;
 
 use hikyaku_metadata::{
-    AbandonMove, Attributes, ChangeSettings, ClusterRecord, ClusterSettings, Command, CreateQueue,
-    DeleteQueue, DescriptorDelivered, Envelope, Found, GroupKey, JoinNode, Metadata, NodeRecord,
-    NodeState, PartitionEmptied, PurgeQueue, QueueRecord, ReplacePolicy, ReplicaDamaged, ReplicaId,
-    ReplicaPromoted, ReplicaRemoved, Replicas, Reply, SetAttributes, SetNodeState, SetReplication,
-    StartMove, TagQueue, TenantId, UntagQueue, WidenSpread, decode_entry, encode_entry,
+    AbandonMove, AccessKeyState, Attributes, ChangeAccessKey, ChangeSettings, ClusterRecord,
+    ClusterSettings, Command, CreateAccessKey, CreateQueue, CreateTenant, DeleteQueue,
+    DescriptorDelivered, Envelope, Found, GroupKey, JoinNode, Metadata, NodeRecord, NodeState,
+    PartitionEmptied, PurgeQueue, QueueRecord, ReplacePolicy, ReplicaDamaged, ReplicaId,
+    ReplicaPromoted, ReplicaRemoved, Replicas, Reply, SealedSecret, SetAttributes, SetNodeState,
+    SetReplication, SetTenantState, StartMove, TagQueue, TenantId, TenantRecord, TenantState,
+    UntagQueue, WidenSpread, decode_entry, encode_entry,
 };
 use hikyaku_queue::{PartitionId, QueueId, RequestId};
 
@@ -83,7 +85,7 @@ pub const ENTRIES: Target = Target {
     },
 };
 
-/// Commands, replies, records of queues, of replicas and of the cluster; the first byte says which.
+/// Commands, replies, records of queues, of replicas, of tenants and of the cluster; the first byte says which.
 pub const VALUES: Target = Target {
     name: "metadata_values",
     seeds: values,
@@ -94,7 +96,7 @@ pub const VALUES: Target = Target {
             let Some((kind, bytes)) = input.split_first() else {
                 return Seen::refused("nothing");
             };
-            let read = match kind % 5 {
+            let read = match kind % 6 {
                 0 => Envelope::decode(bytes).map(|envelope| {
                     assert_eq!(Envelope::decode(&envelope.encode()), Ok(envelope));
                 }),
@@ -107,12 +109,15 @@ pub const VALUES: Target = Target {
                 3 => Replicas::decode(bytes).map(|replicas| {
                     assert_eq!(Replicas::decode(&replicas.encode()), Ok(replicas));
                 }),
+                4 => TenantRecord::decode(bytes).map(|record| {
+                    assert_eq!(TenantRecord::decode(&record.encode()), Ok(record));
+                }),
                 _ => ClusterRecord::decode(bytes).map(|record| {
                     assert_eq!(ClusterRecord::decode(&record.encode()), Ok(record));
                 }),
             };
             match read {
-                Ok(()) => Seen::accepted((kind % 5, bytes.get(25), magnitude(bytes.len()))),
+                Ok(()) => Seen::accepted((kind % 6, bytes.get(25), magnitude(bytes.len()))),
                 Err(error) => Seen::refused(&error.to_string()),
             }
         })
@@ -132,7 +137,7 @@ fn assert_sound(metadata: &Metadata) -> Vec<u8> {
 const NOW: u64 = 1_700_000_000_000;
 
 /// The index of the last entry of the prepared state.
-const LAST_INDEX: u64 = 6;
+const LAST_INDEX: u64 = 7;
 
 /// Up to these, a state has room for what may still happen to it.
 const LATE_INDEX: u64 = 1 << 40;
@@ -211,6 +216,14 @@ fn prepared() -> Metadata {
             Command::JoinNode(join(9)),
             Command::StartMove(start_move(0)),
         ],
+        vec![
+            Command::CreateTenant(create_tenant(1)),
+            Command::CreateAccessKey(create_key("OLD")),
+            Command::CreateQueue(CreateQueue {
+                tenant: tenant(1),
+                ..create("theirs")
+            }),
+        ],
     ];
     let mut metadata = Metadata::new();
     for (index, commands) in (1..).zip(entries) {
@@ -231,6 +244,50 @@ fn join(node: u64) -> JoinNode {
         certificate_name: Some("c".to_owned()),
         storage: true,
     }
+}
+
+fn tenant(number: u8) -> TenantId {
+    TenantId::parse(&format!("{number:012}")).expect("twelve digits")
+}
+
+fn create_tenant(number: u8) -> CreateTenant {
+    CreateTenant {
+        tenant: tenant(number),
+        name: format!("t{number}"),
+    }
+}
+
+fn create_key(key: &str) -> CreateAccessKey {
+    CreateAccessKey {
+        tenant: tenant(1),
+        key: key.to_owned(),
+        sealed: SealedSecret {
+            key: 3,
+            bytes: vec![0xcc; 56],
+        },
+        description: "d".to_owned(),
+    }
+}
+
+/// What may become of tenants and their keys; last, the one that owns a queue goes.
+fn tenancy() -> [Command; 7] {
+    let set = |state| {
+        let tenant = tenant(1);
+        Command::SetTenantState(SetTenantState { tenant, state })
+    };
+    let change = |state| {
+        let key = "OLD".to_owned();
+        Command::ChangeAccessKey(ChangeAccessKey { key, state })
+    };
+    [
+        Command::CreateTenant(create_tenant(2)),
+        Command::CreateAccessKey(create_key("NEW")),
+        change(Some(AccessKeyState::Disabled)),
+        change(None),
+        set(TenantState::Suspended),
+        set(TenantState::Deleted),
+        Command::Housekeep,
+    ]
 }
 
 /// The version of every group's replicas before it first moves.
@@ -318,7 +375,7 @@ fn envelopes() -> Vec<Envelope> {
         }),
         Command::SetReplication(SetReplication { replication: 5 }),
     ];
-    let commands = commands.into_iter().chain(steps());
+    let commands = commands.into_iter().chain(steps()).chain(tenancy());
     (10..).zip(commands).map(envelope).collect()
 }
 
@@ -333,6 +390,7 @@ fn values() -> Vec<Vec<u8>> {
     let replies = outcomes.into_iter().map(|outcome| outcome.reply.encode());
     let prepared = prepared();
     let record = prepared.queue(QueueId(1)).expect("it was created");
+    let owner = prepared.tenant(tenant(1)).expect("it was created");
     let group = GroupKey::Partition(PartitionId(0));
     let replicas = prepared.replicas(group).expect("it was founded");
     assert!(replicas.is_moving(), "a move was started");
@@ -342,7 +400,8 @@ fn values() -> Vec<Vec<u8>> {
         .chain([
             tagged(2)(record.encode()),
             tagged(3)(replicas.encode()),
-            tagged(4)(cluster().encode()),
+            tagged(4)(owner.encode()),
+            tagged(5)(cluster().encode()),
         ])
         .collect()
 }

@@ -9,6 +9,7 @@ use hikyaku_cluster::ControlError;
 use hikyaku_metadata::{self as metadata, CreateQueueError, QueueRecord};
 use hikyaku_sqs::actions::create_queue::{CreateQueue, CreateQueueResponse};
 use hikyaku_sqs::error::SqsError;
+use hikyaku_sqs::sigv4::refusal::Refusal;
 
 use crate::call::Call;
 use crate::{attributes, dead_letters, failure};
@@ -76,6 +77,8 @@ async fn create(request: &CreateQueue, call: &Call<'_>) -> Result<(), SqsError> 
             }
             CreateQueueError::Attributes(error) => Err(attributes::refusal(error)),
             CreateQueueError::NotFounded => Err(SqsError::service_unavailable()),
+            // Its key is about to be refused on this node too.
+            CreateQueueError::TenantNotActive => Err(Refusal::InactiveAccessKey.to_error()),
         },
     }
 }

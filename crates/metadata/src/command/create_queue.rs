@@ -58,11 +58,17 @@ pub enum CreateQueueError {
     /// There are no partitions yet to put it on.
     #[error("the cluster is not founded yet")]
     NotFounded,
+    /// Its owner is suspended or deleted.
+    #[error("the tenant is not active")]
+    TenantNotActive,
 }
 
 impl CreateQueue {
     pub(crate) fn apply(self, metadata: &mut Metadata) -> Result<Created, CreateQueueError> {
         self.attributes.check(self.fifo, &Settings::default())?;
+        if !metadata.takes_queues(self.tenant) {
+            return Err(CreateQueueError::TenantNotActive);
+        }
         if let Some(record) = metadata.queue_by_name(self.tenant, &self.name) {
             return self.compare(record);
         }
@@ -204,6 +210,7 @@ impl CreateQueueError {
                 error.write(writer);
             }
             Self::NotFounded => writer.u8(4),
+            Self::TenantNotActive => writer.u8(5),
         }
     }
 
@@ -215,6 +222,7 @@ impl CreateQueueError {
             }),
             3 => Ok(Self::Attributes(AttributeError::read(reader)?)),
             4 => Ok(Self::NotFounded),
+            5 => Ok(Self::TenantNotActive),
             kind => Err(unknown("error of creating a queue", kind)),
         }
     }

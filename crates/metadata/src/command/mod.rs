@@ -3,8 +3,11 @@
 //! Each file holds the command, the ways it can fail, what it does and how both are written.
 
 pub(crate) mod abandon_move;
+pub(crate) mod change_access_key;
 pub(crate) mod change_settings;
+pub(crate) mod create_access_key;
 pub(crate) mod create_queue;
+pub(crate) mod create_tenant;
 pub(crate) mod delete_queue;
 pub(crate) mod descriptor_delivered;
 pub(crate) mod found;
@@ -19,6 +22,7 @@ pub(crate) mod replica_removed;
 pub(crate) mod set_attributes;
 pub(crate) mod set_node_state;
 pub(crate) mod set_replication;
+pub(crate) mod set_tenant_state;
 pub(crate) mod start_move;
 pub(crate) mod tag_queue;
 pub(crate) mod untag_queue;
@@ -73,6 +77,14 @@ pub enum Command {
     ReplacePolicy(replace_policy::ReplacePolicy),
     /// A replica is damaged.
     ReplicaDamaged(replica_damaged::ReplicaDamaged),
+    /// Creates a tenant.
+    CreateTenant(create_tenant::CreateTenant),
+    /// Suspends, resumes or deletes a tenant.
+    SetTenantState(set_tenant_state::SetTenantState),
+    /// Gives a tenant an access key.
+    CreateAccessKey(create_access_key::CreateAccessKey),
+    /// Enables, disables or deletes an access key.
+    ChangeAccessKey(change_access_key::ChangeAccessKey),
 }
 
 impl Command {
@@ -114,6 +126,10 @@ impl Command {
             Self::AbandonMove(command) => Reply::MoveStepped(command.apply(metadata)),
             Self::ReplacePolicy(command) => Reply::PolicyReplaced(command.apply(metadata)),
             Self::ReplicaDamaged(command) => Reply::MoveStepped(command.apply(metadata)),
+            Self::CreateTenant(command) => Reply::TenantCreated(command.apply(metadata)),
+            Self::SetTenantState(command) => Reply::TenantStateSet(command.apply(metadata)),
+            Self::CreateAccessKey(command) => Reply::AccessKeyCreated(command.apply(metadata)),
+            Self::ChangeAccessKey(command) => Reply::AccessKeyChanged(command.apply(metadata)),
         }
     }
 
@@ -141,6 +157,10 @@ impl Command {
             Self::AbandonMove(command) => command.write(writer),
             Self::ReplacePolicy(command) => command.write(writer),
             Self::ReplicaDamaged(command) => command.write(writer),
+            Self::CreateTenant(command) => command.write(writer),
+            Self::SetTenantState(command) => command.write(writer),
+            Self::CreateAccessKey(command) => command.write(writer),
+            Self::ChangeAccessKey(command) => command.write(writer),
         }
     }
 
@@ -170,6 +190,10 @@ impl Command {
             20 => Self::AbandonMove(abandon_move::AbandonMove::read(reader)?),
             21 => Self::ReplacePolicy(replace_policy::ReplacePolicy::read(reader)?),
             22 => Self::ReplicaDamaged(replica_damaged::ReplicaDamaged::read(reader)?),
+            30 => Self::CreateTenant(create_tenant::CreateTenant::read(reader)?),
+            31 => Self::SetTenantState(set_tenant_state::SetTenantState::read(reader)?),
+            32 => Self::CreateAccessKey(create_access_key::CreateAccessKey::read(reader)?),
+            33 => Self::ChangeAccessKey(change_access_key::ChangeAccessKey::read(reader)?),
             kind => return Err(unknown("command", kind)),
         })
     }
@@ -198,6 +222,10 @@ impl Command {
             Self::AbandonMove(_) => 20,
             Self::ReplacePolicy(_) => 21,
             Self::ReplicaDamaged(_) => 22,
+            Self::CreateTenant(_) => 30,
+            Self::SetTenantState(_) => 31,
+            Self::CreateAccessKey(_) => 32,
+            Self::ChangeAccessKey(_) => 33,
         }
     }
 }

@@ -4,14 +4,17 @@
 //! asks for a new version number, not for new bytes.
 
 use crate::pinned::{
-    CHECKPOINT, CHECKPOINT_1, CHECKPOINT_2, CHECKPOINT_3, CLUSTER, CLUSTER_1, ENTRY,
-    ENTRY_WITHOUT_PLACEMENT, RECORD, RECORD_1, RECORD_2, REPLICAS, REPLIES,
+    CHECKPOINT, CHECKPOINT_1, CHECKPOINT_2, CHECKPOINT_3, CHECKPOINT_4, CLUSTER, CLUSTER_1, ENTRY,
+    ENTRY_WITHOUT_PLACEMENT, RECORD, RECORD_1, RECORD_2, REPLICAS, REPLIES, TENANT,
 };
-use crate::samples::{PARTITION, QUEUE, cluster, commands, metadata, placed, queues, replies};
-use crate::script::envelope;
+use crate::samples::{
+    PARTITION, QUEUE, cluster, commands, metadata, moving, placed, queues, replies,
+};
+use crate::script::{envelope, tenant};
 use hikyaku_metadata::{
     ClusterRecord, Command, DecodeError, DeleteQueue, Envelope, Found, Member, Metadata,
-    QueueRecord, ReplicaId, Replicas, Reply, Role, decode_entry, encode_entry, home_partition,
+    QueueRecord, ReplicaId, Replicas, Reply, Role, TenantRecord, decode_entry, encode_entry,
+    home_partition,
 };
 use std::collections::BTreeMap;
 
@@ -166,7 +169,28 @@ fn a_record_and_a_checkpoint_without_spread_widths() {
 fn a_record_and_a_checkpoint_without_redrive_targets() {
     let new = metadata().queue(QUEUE).unwrap().clone();
     assert_eq!(QueueRecord::decode(&bytes(RECORD_2)).unwrap(), new);
-    assert_eq!(Metadata::decode(&bytes(CHECKPOINT_3)).unwrap(), metadata());
+    assert_eq!(Metadata::decode(&bytes(CHECKPOINT_3)).unwrap(), moving());
+}
+
+/// Tenants were known by their queues alone.
+#[test]
+fn a_checkpoint_without_tenants() {
+    let read = Metadata::decode(&bytes(CHECKPOINT_4)).unwrap();
+    assert_eq!(read, moving());
+    assert_eq!(read.tenants().count(), 0);
+    assert_eq!(Metadata::decode(&read.encode()).unwrap(), read);
+}
+
+#[test]
+fn a_tenant_with_its_keys() {
+    let metadata = metadata();
+    let record = metadata.tenant(tenant(8)).unwrap();
+    let written = bytes(TENANT);
+    assert_eq!(hex(&record.encode()), hex(&written));
+    assert_eq!(&TenantRecord::decode(&written).unwrap(), record);
+    for length in 0..written.len() {
+        assert!(TenantRecord::decode(&written[..length]).is_err());
+    }
 }
 
 #[test]
@@ -174,8 +198,8 @@ fn a_newer_version_is_refused_by_name() {
     let newer = Err(DecodeError::UnknownVersion(2));
     assert_eq!(Reply::decode(&[2]), newer);
     assert_eq!(
-        Metadata::decode(&[5]).unwrap_err(),
-        DecodeError::UnknownVersion(5)
+        Metadata::decode(&[6]).unwrap_err(),
+        DecodeError::UnknownVersion(6)
     );
     assert_eq!(
         ClusterRecord::decode(&[3]).unwrap_err(),
@@ -192,6 +216,10 @@ fn a_newer_version_is_refused_by_name() {
     assert_eq!(
         QueueRecord::decode(&[5]).unwrap_err(),
         DecodeError::UnknownVersion(5)
+    );
+    assert_eq!(
+        TenantRecord::decode(&[2]).unwrap_err(),
+        DecodeError::UnknownVersion(2)
     );
 }
 

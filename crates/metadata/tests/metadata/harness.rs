@@ -2,8 +2,8 @@
 
 use crate::script::{PARTITIONS, cluster, envelope, tenant};
 use hikyaku_metadata::{
-    Attributes, Command, CreateQueue, Created, DeleteQueue, DescriptorDelivered, Found, Metadata,
-    Outcome, PurgeQueue, QueueRecord, Reply, SetAttributes, encode_entry, home_partition,
+    Attributes, Command, CreateQueue, Created, DeleteQueue, DescriptorDelivered, Envelope, Found,
+    Metadata, Outcome, PurgeQueue, QueueRecord, Reply, SetAttributes, encode_entry, home_partition,
 };
 use hikyaku_queue::{PartitionId, QueueId};
 use std::collections::BTreeMap;
@@ -41,6 +41,19 @@ impl Cluster {
             command,
         )
         .reply
+    }
+
+    /// Applies commands in one entry.
+    pub fn ask_all(&mut self, now: u64, commands: Vec<Command>) -> Vec<Reply> {
+        self.entries += 1;
+        let ids = (u128::from(self.entries) << 64)..;
+        let envelopes = ids.zip(commands);
+        let envelopes: Vec<Envelope> = envelopes
+            .map(|(id, command)| envelope(id, now + 20 * SECOND, command))
+            .collect();
+        let bytes = encode_entry(now, &envelopes);
+        let outcomes = self.metadata.apply_entry(self.entries, &bytes).unwrap();
+        outcomes.into_iter().map(|outcome| outcome.reply).collect()
     }
 
     pub fn request(&mut self, now: u64, id: u128, not_after: u64, command: Command) -> Outcome {

@@ -21,4 +21,6 @@ mod samples;
 mod script;
 mod spreads;
 mod stories;
+mod tenants;
+mod tenants_model;
 mod world;

@@ -3,6 +3,7 @@
 
 use crate::nodes_model::Nodes;
 use crate::script::{PARTITIONS, Texts, texts, value};
+use crate::tenants_model::Tenants;
 use hikyaku_metadata::{
     AttributeError, AttributeName, Attributes, ChangeSettingsError, Command, CreateQueue,
     CreateQueueError, Created, DeleteQueueError, Envelope, FifoThroughputLimit, FoundError,
@@ -20,6 +21,7 @@ pub struct Model {
     cooldown_ms: u64,
     pub queues: Vec<Queue>,
     pub nodes: Nodes,
+    pub tenants: Tenants,
     answers: Vec<(Envelope, Reply)>,
 }
 
@@ -173,7 +175,7 @@ impl Model {
                 }
                 Reply::SpreadWidened
             }
-            Command::Housekeep => Reply::Housekept,
+            Command::Housekeep => self.keep_house(),
             Command::ChangeSettings(change) => {
                 let delay = change.0.cooldown_ms;
                 Reply::SettingsChanged(if delay > 600_000 {
@@ -183,11 +185,37 @@ impl Model {
                     Ok(())
                 })
             }
+            Command::CreateTenant(create) => {
+                Reply::TenantCreated(self.tenants.create(self.now, create))
+            }
+            Command::SetTenantState(set) => {
+                let mut queues = self.queues.iter().filter(|it| it.tenant == set.tenant);
+                let has_queues = queues.any(|it| it.deleted_at.is_none());
+                Reply::TenantStateSet(self.tenants.set_state(*set, has_queues))
+            }
+            Command::CreateAccessKey(create) => {
+                Reply::AccessKeyCreated(self.tenants.create_key(self.now, create))
+            }
+            Command::ChangeAccessKey(change) => {
+                Reply::AccessKeyChanged(self.tenants.change_key(change))
+            }
             other => {
                 let reply = self.nodes.command(other);
                 reply.expect("the rest is about nodes and replicas")
             }
         }
+    }
+
+    fn keep_house(&mut self) -> Reply {
+        if let Some(tenant) = self.tenants.housekeep() {
+            let now = self.now;
+            let of_tenant = |it: &&mut Queue| it.tenant == tenant && it.deleted_at.is_none();
+            for queue in self.queues.iter_mut().filter(of_tenant) {
+                queue.deleted_at = Some(now);
+                queue.new_version();
+            }
+        }
+        Reply::Housekept
     }
 
     fn alive(&mut self, id: QueueId) -> Option<&mut Queue> {
@@ -200,6 +228,9 @@ impl Model {
         let given = given(&create.attributes);
         let defaults = default_attributes();
         check(create.fifo, &given, &defaults)?;
+        if !self.tenants.may_create(create.tenant) {
+            return Err(CreateQueueError::TenantNotActive);
+        }
         let same_name = |queue: &&Queue| queue.tenant == create.tenant && queue.name == create.name;
         let namesakes = self.queues.iter().filter(same_name);
         if let Some(queue) = namesakes.clone().find(|queue| queue.deleted_at.is_none()) {

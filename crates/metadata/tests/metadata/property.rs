@@ -4,7 +4,8 @@ use crate::model::{Model, Queue};
 use crate::moves;
 use crate::script::{Entry, PARTITIONS, entries, tenant};
 use hikyaku_metadata::{
-    Changes, ClusterRecord, GroupKey, Metadata, QueueRecord, Replicas, decode_entry, encode_entry,
+    Changes, ClusterRecord, GroupKey, Metadata, QueueRecord, Replicas, TenantId, TenantRecord,
+    decode_entry, encode_entry,
 };
 use hikyaku_queue::{PartitionId, QueueId, QueueState};
 use proptest::prelude::{ProptestConfig, prop_oneof, proptest};
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Copy {
     cluster: Option<ClusterRecord>,
     replicas: BTreeMap<GroupKey, Replicas>,
+    tenants: BTreeMap<TenantId, TenantRecord>,
     queues: BTreeMap<QueueId, QueueRecord>,
 }
 
@@ -135,6 +137,10 @@ fn live(metadata: &Metadata) -> Copy {
     Copy {
         cluster: metadata.cluster().cloned(),
         replicas: metadata.groups().clone(),
+        tenants: metadata
+            .tenants()
+            .map(|it| (it.tenant, it.clone()))
+            .collect(),
         queues: queues.collect(),
     }
 }
@@ -148,6 +154,7 @@ fn caught_up(metadata: &Metadata, revision: u64, copy: &Copy) -> Copy {
         revision < metadata.revision()
             || (difference.cluster.is_none()
                 && difference.replicas.is_empty()
+                && difference.tenants.is_empty()
                 && difference.changed.is_empty()
                 && difference.removed.is_empty()),
         "a copy that lacks nothing is told nothing"
@@ -160,6 +167,10 @@ fn caught_up(metadata: &Metadata, revision: u64, copy: &Copy) -> Copy {
         let before = copy.replicas.insert(group, replicas.clone());
         assert_ne!(before.as_ref(), Some(replicas), "nothing is told twice");
     }
+    for tenant in difference.tenants {
+        let before = copy.tenants.insert(tenant.tenant, tenant.clone());
+        assert_ne!(before.as_ref(), Some(tenant), "nothing is told twice");
+    }
     for queue in difference.removed {
         copy.queues.remove(&queue);
     }
@@ -171,6 +182,7 @@ fn caught_up(metadata: &Metadata, revision: u64, copy: &Copy) -> Copy {
 
 fn compare(metadata: &Metadata, model: &Model) {
     model.nodes.compare(metadata);
+    model.tenants.compare(metadata);
     let pending: BTreeMap<(QueueId, PartitionId), u64> = metadata
         .pending_deliveries()
         .map(|(descriptor, partition)| ((descriptor.id, partition), descriptor.version))

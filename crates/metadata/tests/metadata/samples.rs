@@ -1,16 +1,18 @@
 //! Something of everything that is written down: commands, answers and a small cluster.
 
 use crate::script::{envelope, tenant};
+use crate::tenants::sealed;
 use hikyaku_metadata::{
-    AbandonMove, AttributeError, AttributeName, Attributes, ChangeSettings, ChangeSettingsError,
-    ClusterRecord, ClusterSettings, Command, CreateQueue, CreateQueueError, Created, DeleteQueue,
-    DeleteQueueError, DescriptorDelivered, Envelope, FifoThroughputLimit, Found, FoundError,
-    GroupKey, JoinNode, JoinNodeError, Joined, Metadata, MoveStepError, NodeRecord, NodeState,
-    PartitionEmptied, PurgeQueue, PurgeQueueError, ReplacePolicy, ReplacePolicyError,
-    ReplicaDamaged, ReplicaId, ReplicaPromoted, ReplicaRemoved, Reply, SetAttributes,
-    SetAttributesError, SetNodeState, SetNodeStateError, SetReplication, SetReplicationError,
-    StartMove, StartMoveError, TagQueue, TagQueueError, UntagQueue, UntagQueueError, WidenSpread,
-    encode_entry,
+    AbandonMove, AccessKeyState, AttributeError, AttributeName, Attributes, ChangeAccessKey,
+    ChangeAccessKeyError, ChangeSettings, ChangeSettingsError, ClusterRecord, ClusterSettings,
+    Command, CreateAccessKey, CreateAccessKeyError, CreateQueue, CreateQueueError, CreateTenant,
+    CreateTenantError, Created, DeleteQueue, DeleteQueueError, DescriptorDelivered, Envelope,
+    FifoThroughputLimit, Found, FoundError, GroupKey, JoinNode, JoinNodeError, Joined, Metadata,
+    MoveStepError, NodeRecord, NodeState, PartitionEmptied, PurgeQueue, PurgeQueueError,
+    ReplacePolicy, ReplacePolicyError, ReplicaDamaged, ReplicaId, ReplicaPromoted, ReplicaRemoved,
+    Reply, SetAttributes, SetAttributesError, SetNodeState, SetNodeStateError, SetReplication,
+    SetReplicationError, SetTenantState, SetTenantStateError, StartMove, StartMoveError, TagQueue,
+    TagQueueError, TenantId, TenantState, UntagQueue, UntagQueueError, WidenSpread, encode_entry,
 };
 use hikyaku_queue::{DeduplicationScope, PartitionId, QueueId};
 use std::collections::BTreeMap;
@@ -199,7 +201,33 @@ pub fn commands() -> Vec<Command> {
             group: PARTITION,
             replica: ReplicaId(6),
         }),
+        Command::CreateTenant(CreateTenant {
+            tenant: tenant(8),
+            name: "n".to_owned(),
+        }),
+        Command::SetTenantState(SetTenantState {
+            tenant: tenant(8),
+            state: TenantState::Suspended,
+        }),
+        give(tenant(8)),
+        disable(None),
+        disable(Some(AccessKeyState::Active)),
+        disable(Some(AccessKeyState::Disabled)),
     ]
+}
+
+fn give(tenant: TenantId) -> Command {
+    Command::CreateAccessKey(CreateAccessKey {
+        tenant,
+        key: format!("K{tenant}"),
+        sealed: sealed(0xbb),
+        description: "d".to_owned(),
+    })
+}
+
+fn disable(state: Option<AccessKeyState>) -> Command {
+    let key = format!("K{}", tenant(8));
+    Command::ChangeAccessKey(ChangeAccessKey { key, state })
 }
 
 /// Every shape of every answer.
@@ -301,11 +329,61 @@ pub fn replies() -> Vec<Reply> {
         Reply::PolicyReplaced(Ok(())),
         Reply::PolicyReplaced(Err(ReplacePolicyError::NoSuchQueue(QUEUE))),
         Reply::PolicyReplaced(Err(ReplacePolicyError::Changed)),
+        Reply::QueueCreated(Err(CreateQueueError::TenantNotActive)),
+        Reply::TenantCreated(Ok(true)),
+        Reply::TenantCreated(Err(CreateTenantError::IdTaken)),
+        Reply::TenantCreated(Err(CreateTenantError::NameTaken(tenant(8)))),
+        Reply::TenantCreated(Err(CreateTenantError::InvalidName)),
+        Reply::TenantCreated(Err(CreateTenantError::TooMany)),
+        Reply::TenantStateSet(Ok(TenantState::Active)),
+        Reply::TenantStateSet(Ok(TenantState::Suspended)),
+        Reply::TenantStateSet(Ok(TenantState::Deleting)),
+        Reply::TenantStateSet(Ok(TenantState::Deleted)),
+        Reply::TenantStateSet(Err(SetTenantStateError::NoSuchTenant(tenant(8)))),
+        Reply::TenantStateSet(Err(SetTenantStateError::Deleted(tenant(8)))),
+        Reply::TenantStateSet(Err(SetTenantStateError::DefaultStays)),
+        Reply::AccessKeyCreated(Ok(())),
+        Reply::AccessKeyCreated(Err(CreateAccessKeyError::NoSuchTenant(tenant(8)))),
+        Reply::AccessKeyCreated(Err(CreateAccessKeyError::Deleted(tenant(8)))),
+        Reply::AccessKeyCreated(Err(CreateAccessKeyError::IdTaken)),
+        Reply::AccessKeyCreated(Err(CreateAccessKeyError::TooMany)),
+        Reply::AccessKeyCreated(Err(CreateAccessKeyError::TooManyInAll)),
+        Reply::AccessKeyCreated(Err(CreateAccessKeyError::TooLong)),
+        Reply::AccessKeyChanged(Ok(())),
+        Reply::AccessKeyChanged(Err(ChangeAccessKeyError::NoSuchKey)),
     ]
 }
 
 /// A small cluster in which something of everything has happened.
 pub fn metadata() -> Metadata {
+    let mut metadata = moving();
+    let gone = SetTenantState {
+        tenant: tenant(9),
+        state: TenantState::Deleted,
+    };
+    let create = |number, name: &str| {
+        let (tenant, name) = (tenant(number), name.to_owned());
+        Command::CreateTenant(CreateTenant { tenant, name })
+    };
+    let commands = [
+        create(8, "n"),
+        create(9, "gone"),
+        Command::SetTenantState(gone),
+        give(tenant(8)),
+        give(tenant(0)),
+        disable(Some(AccessKeyState::Disabled)),
+    ];
+    let envelopes = (8..).zip(commands);
+    let envelopes = envelopes.map(|(id, command)| envelope(id, 100 + id as u64, command));
+    let envelopes: Vec<Envelope> = envelopes.collect();
+    metadata
+        .apply_entry(3, &encode_entry(52, &envelopes))
+        .unwrap();
+    metadata
+}
+
+/// The same before there were tenants.
+pub fn moving() -> Metadata {
     let mut metadata = queues();
     let commands = (6..).zip([join(7), start()]);
     let envelopes = commands.map(|(id, command)| envelope(id, 100 + id as u64, command));

@@ -1,6 +1,6 @@
 //! Random lives of a cluster, and the plain words in which the model understands attributes.
 
-use crate::moves;
+use crate::{moves, tenants};
 use hikyaku_metadata::{
     AttributeName, Attributes, ChangeSettings, ClusterRecord, ClusterSettings, Command,
     CreateQueue, DeleteQueue, DescriptorDelivered, Envelope, FifoThroughputLimit, Found,
@@ -271,6 +271,7 @@ pub fn command() -> impl Strategy<Value = Command> {
             Command::WidenSpread(WidenSpread { queue, version })
         }),
         6 => moves::command(),
+        6 => tenants::command(),
         2 => Just(Command::Housekeep),
         1 => prop_oneof![Just(0), Just(60_000), Just(600_001)].prop_map(|cooldown_ms| {
             Command::ChangeSettings(ChangeSettings(ClusterSettings { cooldown_ms }))

@@ -94,6 +94,9 @@ pub enum Refusal {
     /// Nobody has this key.
     #[error("the access key is unknown")]
     UnknownAccessKey,
+    /// The key is disabled, or its account is suspended or deleted.
+    #[error("the access key is not active, or its account is not")]
+    InactiveAccessKey,
     /// The session token is not the key's, or there should be one, or none.
     #[error("the session token is not that of the access key")]
     SessionToken,
@@ -177,7 +180,8 @@ impl Refusal {
                 let text = "Credential should be scoped with a valid terminator: 'aws4_request'.";
                 SqsError::new(SignatureDoesNotMatch, text)
             }
-            Self::UnknownAccessKey | Self::SessionToken => {
+            // AWS tells nobody without a good signature which keys there are or were.
+            Self::UnknownAccessKey | Self::InactiveAccessKey | Self::SessionToken => {
                 SqsError::new(InvalidClientTokenId, UNKNOWN_TOKEN)
             }
             Self::AbsentHeader(_) | Self::BodyHash | Self::Signature => {
