@@ -1055,6 +1055,23 @@ pub struct Counts {
     pub delayed: u64,
     #[prost(uint64, optional, tag = "4")]
     pub oldest_sent_at_ms: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "5")]
+    pub noisy_groups: u64,
+    /// Absent from nodes that know nothing of noisy groups.
+    #[prost(message, optional, tag = "6")]
+    pub quiet: ::core::option::Option<QuietCounts>,
+}
+/// The messages of a queue that are in no noisy group.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QuietCounts {
+    #[prost(uint64, tag = "1")]
+    pub visible: u64,
+    #[prost(uint64, tag = "2")]
+    pub in_flight: u64,
+    #[prost(uint64, tag = "3")]
+    pub delayed: u64,
+    #[prost(uint64, optional, tag = "4")]
+    pub oldest_sent_at_ms: ::core::option::Option<u64>,
 }
 /// A control-plane command for the metadata leader. `command` is the machine's own versioned encoding.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -169,12 +169,7 @@ impl NodeCalls for LocalCalls {
         let result = match handle {
             Some(handle) if handle.leadership().serving => {
                 let counts = handle.counts(QueueId(request.queue));
-                Answer::Counts(wire::Counts {
-                    visible: counts.visible,
-                    in_flight: counts.in_flight,
-                    delayed: counts.delayed,
-                    oldest_sent_at_ms: counts.oldest_sent_at,
-                })
+                Answer::Counts(crate::router::counts::counts_to_wire(counts))
             }
             Some(_) | None => Answer::Retry(wire::Retry {
                 leader_node: 0,

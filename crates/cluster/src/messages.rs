@@ -104,11 +104,7 @@ impl Node {
         let counts = partitions.map(|at| self.router().counts(at, queue.descriptor.id));
         let mut total = Counts::default();
         for counts in try_join_all(counts).await? {
-            total.visible += counts.visible;
-            total.in_flight += counts.in_flight;
-            total.delayed += counts.delayed;
-            let oldest = [total.oldest_sent_at, counts.oldest_sent_at];
-            total.oldest_sent_at = oldest.into_iter().flatten().min();
+            total.add(counts);
         }
         Ok(total)
     }

@@ -4,7 +4,7 @@
 //! answer gets the answer of the first try. A caller sees an error only when its deadline has passed,
 //! or when waiting is useless.
 
-mod counts;
+pub(crate) mod counts;
 mod give_back;
 mod in_flight;
 mod load;

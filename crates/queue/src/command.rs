@@ -82,7 +82,7 @@ pub struct SendMessage {
     pub body_bytes: u32,
     /// Overrides the queue's delay; standard queues only, in milliseconds.
     pub delay_ms: Option<u64>,
-    /// `MessageGroupId`; FIFO queues need one.
+    /// `MessageGroupId`; FIFO queues need one, standard queues are fair to those that have one.
     pub message_group: Option<String>,
     /// `MessageDeduplicationId`, or the hash of the content; FIFO queues need one.
     pub deduplication_id: Option<String>,

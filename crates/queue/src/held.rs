@@ -2,7 +2,9 @@
 //! itself.
 //!
 //! Ordered by name for handles and retention, and by the time each becomes visible for receives and
-//! long polls. Nothing moves when a deadline passes: [`HeldMessages::settle`] only counts it.
+//! long polls; those of a standard queue's message groups stand apart in the latter, so that others
+//! are found without them. Nothing moves when a deadline passes: [`HeldMessages::settle`] only counts
+//! it.
 //!
 //! Invariants: every message is in both orders; `in_flight` and `delayed` count those whose
 //! deadline lies after `settled_at`.
@@ -26,8 +28,22 @@ pub(crate) struct Held {
     pub receive_count: u32,
     /// Receives that were taken back.
     returned: u32,
-    /// FIFO: the slot of its message group.
+    /// FIFO: the slot of its message group. Standard: the same, with [`APART`] if there is one.
     pub group: u32,
+}
+
+/// Marks the slot of a standard queue's message group; slots stay far below.
+const APART: u32 = 1 << 31;
+
+/// What a held message waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Its visibility timeout, or for whoever received it to delete it.
+    InFlight,
+    /// Its delay.
+    Delayed,
+    /// The next receive.
+    Receive,
 }
 
 /// How far a standard queue's stamp may lie after the send.
@@ -78,6 +94,23 @@ impl Held {
     /// The same message in the message group of a slot.
     pub fn in_group(self, group: u32) -> Self {
         Self { group, ..self }
+    }
+
+    /// The same message in a message group of a standard queue.
+    pub fn in_fair_group(self, slot: u32) -> Self {
+        assert!(slot < APART, "slots are far fewer");
+        let group = slot | APART;
+        Self { group, ..self }
+    }
+
+    /// The same message out of its message group.
+    pub fn in_no_group(self) -> Self {
+        Self { group: 0, ..self }
+    }
+
+    /// The slot of its message group, on a standard queue.
+    pub fn fair_group(self) -> Option<u32> {
+        (self.group & APART != 0).then_some(self.group & !APART)
     }
 
     /// The same message with its latest receive taken back. Its receive number stays used, so that
@@ -148,6 +181,8 @@ type Due = (u64, u64);
 pub(crate) struct HeldMessages {
     by_name: DenseMap<PackedName, Held>,
     by_time: DenseMap<Due, ()>,
+    /// The same order, of the message groups of a standard queue.
+    apart: DenseMap<Due, ()>,
     settled_at: u64,
     in_flight: u64,
     delayed: u64,
@@ -174,7 +209,7 @@ impl HeldMessages {
         if let Some(counter) = self.waiting_counter(held) {
             *counter += 1;
         }
-        self.by_time.insert(due(name, held), ());
+        self.order_of(held).insert(due(name, held), ());
         let before = self.by_name.insert(name, held);
         assert!(before.is_none(), "a message is held once");
     }
@@ -184,7 +219,7 @@ impl HeldMessages {
         if let Some(counter) = self.waiting_counter(held) {
             *counter -= 1;
         }
-        self.by_time.remove(due(name, held));
+        self.order_of(held).remove(due(name, held));
         Some(held)
     }
 
@@ -193,12 +228,28 @@ impl HeldMessages {
         self.insert(name, held);
     }
 
+    /// What a message waits for at the last settling.
+    pub fn wait(&self, held: Held) -> Wait {
+        match (held.visible_at > self.settled_at, held.is_delayed()) {
+            (false, _) => Wait::Receive,
+            (true, true) => Wait::Delayed,
+            (true, false) => Wait::InFlight,
+        }
+    }
+
     /// The counter a message stands in while its deadline is ahead.
     fn waiting_counter(&mut self, held: Held) -> Option<&mut u64> {
-        match (held.visible_at > self.settled_at, held.is_delayed()) {
-            (false, _) => None,
-            (true, true) => Some(&mut self.delayed),
-            (true, false) => Some(&mut self.in_flight),
+        match self.wait(held) {
+            Wait::Receive => None,
+            Wait::Delayed => Some(&mut self.delayed),
+            Wait::InFlight => Some(&mut self.in_flight),
+        }
+    }
+
+    fn order_of(&mut self, held: Held) -> &mut DenseMap<Due, ()> {
+        match held.fair_group() {
+            Some(_) => &mut self.apart,
+            None => &mut self.by_time,
         }
     }
 
@@ -208,15 +259,16 @@ impl HeldMessages {
         self.settled_at = self.settled_at.max(now);
     }
 
-    /// Deadlines in `(settled_at, now]`.
+    /// Deadlines in `(settled_at, now]`; those of a standard queue's message groups come last.
     fn passed(&self, now: u64) -> impl Iterator<Item = Due> {
-        let ahead = self.by_time.range_from((self.settled_at + 1, 0));
-        ahead
-            .map(|(due, ())| due)
-            .take_while(move |(visible_at, _)| *visible_at <= now)
+        let from = (self.settled_at + 1, 0);
+        let ahead = self.by_time.range_from(from).map(|(due, ())| due);
+        let apart = self.apart.range_from(from).map(|(due, ())| due);
+        let passed = move |due: &Due| due.0 <= now;
+        ahead.take_while(passed).chain(apart.take_while(passed))
     }
 
-    /// When messages became visible in `(settled_at, now]`, and which.
+    /// When messages became visible in `(settled_at, now]`, and which, as [`Self::passed`] has them.
     pub fn released(&self, now: u64) -> impl Iterator<Item = (u64, PackedName)> {
         self.passed(now).map(|due| (due.0, name(due)))
     }
@@ -244,21 +296,39 @@ impl HeldMessages {
         self.in_flight
     }
 
-    /// The message that has been visible for longest.
-    pub fn first_visible(&self, now: u64) -> Option<PackedName> {
+    /// The message that has been visible for longest, and since when, of those in no message group.
+    pub fn first_visible(&self, now: u64) -> Option<(u64, PackedName)> {
         let (due, ()) = self.by_time.first()?;
-        (due.0 <= now).then_some(name(due))
+        (due.0 <= now).then_some((due.0, name(due)))
+    }
+
+    /// Whether any message is visible.
+    pub fn has_visible(&self, now: u64) -> bool {
+        let visible =
+            |order: &DenseMap<Due, ()>| order.first().is_some_and(|(due, ())| due.0 <= now);
+        visible(&self.by_time) || visible(&self.apart)
     }
 
     /// The next deadline after `now`.
     pub fn next_deadline(&self, now: u64) -> Option<u64> {
-        let mut ahead = self.by_time.range_from((now.saturating_add(1), 0));
-        ahead.next().map(|((visible_at, _), ())| visible_at)
+        let next = |order: &DenseMap<Due, ()>| {
+            let mut ahead = order.range_from((now.saturating_add(1), 0));
+            ahead.next().map(|((visible_at, _), ())| visible_at)
+        };
+        let both = [next(&self.by_time), next(&self.apart)];
+        both.into_iter().flatten().min()
     }
 
     pub fn check(&self) -> Result<(), &'static str> {
-        let in_time = |(name, held)| self.by_time.get(due(name, held)).is_some();
-        if self.by_name.len() != self.by_time.len() || !self.by_name.iter().all(in_time) {
+        let in_time = |(name, held): (PackedName, Held)| {
+            let order = match held.fair_group() {
+                Some(_) => &self.apart,
+                None => &self.by_time,
+            };
+            order.get(due(name, held)).is_some()
+        };
+        let in_order = self.by_time.len() + self.apart.len();
+        if self.by_name.len() != in_order || !self.by_name.iter().all(in_time) {
             return Err("every held message is in both orders");
         }
         let ahead = |delayed: bool| {
@@ -270,6 +340,11 @@ impl HeldMessages {
         counted
             .then_some(())
             .ok_or("in flight and delayed count the deadlines ahead")
+    }
+
+    /// The messages in age's order, with their accounts.
+    pub fn iter(&self) -> impl Iterator<Item = (PackedName, Held)> {
+        self.by_name.iter()
     }
 
     /// Writes everything but the groups, which the message groups themselves tell.
@@ -295,6 +370,16 @@ impl HeldMessages {
             messages.insert(name, held);
         }
         Ok(messages)
+    }
+
+    /// Tells a message of a standard queue, just read, the slot of its message group.
+    pub fn set_fair_group(&mut self, name: PackedName, slot: u32) -> Result<Held, DecodeError> {
+        let held = self.get(name).filter(|held| held.fair_group().is_none());
+        let held = held.ok_or(DecodeError::Impossible("a fair group's message"))?;
+        let held = held.in_fair_group(slot);
+        self.remove(name);
+        self.insert(name, held);
+        Ok(held)
     }
 
     /// Tells a message, just read, the slot of its group.

@@ -15,6 +15,7 @@ mod command;
 mod deduplication;
 mod dense;
 mod descriptor;
+mod fair;
 mod fifo;
 mod handle;
 mod held;
@@ -36,7 +37,7 @@ pub use command::{
 pub use descriptor::{DeduplicationScope, Descriptor, QueueKind, QueueState, Redrive};
 pub use handle::{HandleKey, HandleSealer, InvalidHandle, ReceiptHandle};
 pub use ids::{MessageId, Name, PartitionId, QueueId, RequestId};
-pub use partition::{Applied, Counts, LiveRun, Partition};
+pub use partition::{Applied, Counts, LiveRun, Partition, QuietCounts};
 pub use reply::{
     ChangeVisibilityError, DeleteError, Delivery, Effects, Origin, Outcome, Reply, SendError, Sent,
 };

@@ -19,7 +19,7 @@ pub(crate) const MOVES_MAX: usize = 100;
 pub(crate) struct Leaving {
     pub name: PackedName,
     pub held: Held,
-    /// On FIFO queues.
+    /// Where it had one.
     pub message_group: Option<Arc<str>>,
     /// What was known of it if it had come from another queue.
     pub moved: Option<Moved>,

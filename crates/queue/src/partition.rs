@@ -53,6 +53,41 @@ pub struct Counts {
     pub delayed: u64,
     /// T of the oldest message's send; on a standard queue up to four seconds late.
     pub oldest_sent_at: Option<u64>,
+    /// Message groups of a standard queue that take too much of its consumers.
+    pub noisy_groups: u64,
+    /// The messages of no such group; on a FIFO queue all.
+    pub quiet: QuietCounts,
+}
+
+/// How many messages are in no noisy group, by what they wait for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QuietCounts {
+    /// Messages to receive.
+    pub visible: u64,
+    /// Messages received and not yet deleted or visible again.
+    pub in_flight: u64,
+    /// Messages that were never visible yet.
+    pub delayed: u64,
+    /// T of the oldest message's send, approximately: among messages that were received only a
+    /// thousand of the slice's oldest are looked at.
+    pub oldest_sent_at: Option<u64>,
+}
+
+impl Counts {
+    /// Adds what another partition has of the same queue. A message group is noisy in each for itself.
+    pub fn add(&mut self, more: Self) {
+        let older = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+        self.visible += more.visible;
+        self.in_flight += more.in_flight;
+        self.delayed += more.delayed;
+        self.oldest_sent_at = older(self.oldest_sent_at, more.oldest_sent_at);
+        self.noisy_groups += more.noisy_groups;
+        let quiet = &mut self.quiet;
+        quiet.visible += more.quiet.visible;
+        quiet.in_flight += more.quiet.in_flight;
+        quiet.delayed += more.quiet.delayed;
+        quiet.oldest_sent_at = older(quiet.oldest_sent_at, more.quiet.oldest_sent_at);
+    }
 }
 
 /// Messages that exist: the same ordinals of consecutive entries.

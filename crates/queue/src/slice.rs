@@ -5,11 +5,12 @@
 
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::descriptor::{Descriptor, QueueKind};
+use crate::fair::{Fair, NoisyCounts};
 use crate::fifo::Fifo;
 use crate::held::{Held, HeldMessages};
 use crate::ids::PackedName;
 use crate::moved::MovedMessages;
-use crate::partition::{Counts, LiveRun};
+use crate::partition::{Counts, LiveRun, QuietCounts};
 use crate::standard::Standard;
 
 /// How long an empty slice is kept after its last command.
@@ -101,6 +102,22 @@ impl Slice {
         }
     }
 
+    /// The message groups of a standard queue, if there are any.
+    pub fn fair(&self) -> Option<&Fair> {
+        match &self.messages {
+            Messages::Standard(standard) => standard.fair(),
+            Messages::Fifo(_) => None,
+        }
+    }
+
+    /// Takes on the message groups of a standard queue.
+    pub fn read_fair(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        match &mut self.messages {
+            Messages::Standard(standard) => standard.read_fair(reader),
+            Messages::Fifo(_) => Err(DecodeError::Impossible("fair groups of a FIFO queue")),
+        }
+    }
+
     /// Whether a receive would find a message, or that it may not hand one out.
     pub fn has_candidate(&self, now: u64) -> bool {
         let visible = match &self.messages {
@@ -131,11 +148,27 @@ impl Slice {
             ),
             Messages::Fifo(fifo) => (fifo.messages(), fifo.waiting_at(now), fifo.oldest()),
         };
+        let (noisy, oldest_quiet) = match &self.messages {
+            Messages::Standard(standard) => {
+                (standard.noisy_counts(now), standard.oldest_quiet(now))
+            }
+            Messages::Fifo(_) => (NoisyCounts::default(), oldest),
+        };
+        let visible = |total: u64, in_flight: u64, delayed: u64| total - in_flight - delayed;
+        let noisy_visible = visible(noisy.messages, noisy.in_flight, noisy.delayed);
+        let visible = visible(total, in_flight, delayed);
         Counts {
-            visible: total - in_flight - delayed,
+            visible,
             in_flight,
             delayed,
             oldest_sent_at: oldest.map(|sent_at| sent_at.min(now)),
+            noisy_groups: noisy.groups,
+            quiet: QuietCounts {
+                visible: visible - noisy_visible,
+                in_flight: in_flight - noisy.in_flight,
+                delayed: delayed - noisy.delayed,
+                oldest_sent_at: oldest_quiet.map(|sent_at| sent_at.min(now)),
+            },
         }
     }
 
@@ -178,7 +211,7 @@ impl Slice {
         let moved = self.moved();
         match &self.messages {
             Messages::Standard(standard) => {
-                let runs = standard.untouched().iter();
+                let runs = standard.untouched();
                 runs.for_each(|run| moved.collect_run(run, live));
             }
             Messages::Fifo(fifo) => fifo

@@ -143,12 +143,7 @@ impl PartitionHandle {
         let counts = self
             .group
             .with_machine(|machine| machine.0.counts(queue, now));
-        counts.unwrap_or(Counts {
-            visible: 0,
-            in_flight: 0,
-            delayed: 0,
-            oldest_sent_at: None,
-        })
+        counts.unwrap_or_default()
     }
 
     /// The replicated index applied here, for metrics.

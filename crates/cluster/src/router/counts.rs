@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hikyaku_proto::node as wire;
-use hikyaku_queue::{Counts, Descriptor, PartitionId, QueueId};
+use hikyaku_queue::{Counts, Descriptor, PartitionId, QueueId, QuietCounts};
 use tokio::time::Instant;
 
 use super::{ATTEMPT_LIMIT, CallError, FIRST_PAUSE, LAST_PAUSE, Router, wait_for_change};
@@ -79,11 +79,77 @@ impl Router {
     }
 }
 
+/// What a leader answers.
+pub(crate) fn counts_to_wire(counts: Counts) -> wire::Counts {
+    wire::Counts {
+        visible: counts.visible,
+        in_flight: counts.in_flight,
+        delayed: counts.delayed,
+        oldest_sent_at_ms: counts.oldest_sent_at,
+        noisy_groups: counts.noisy_groups,
+        quiet: Some(wire::QuietCounts {
+            visible: counts.quiet.visible,
+            in_flight: counts.quiet.in_flight,
+            delayed: counts.quiet.delayed,
+            oldest_sent_at_ms: counts.quiet.oldest_sent_at,
+        }),
+    }
+}
+
+/// What a leader answered; one that knows nothing of noisy groups has quiet ones only.
 fn counts_from_wire(counts: wire::Counts) -> Counts {
+    let quiet = counts.quiet.unwrap_or(wire::QuietCounts {
+        visible: counts.visible,
+        in_flight: counts.in_flight,
+        delayed: counts.delayed,
+        oldest_sent_at_ms: counts.oldest_sent_at_ms,
+    });
     Counts {
         visible: counts.visible,
         in_flight: counts.in_flight,
         delayed: counts.delayed,
         oldest_sent_at: counts.oldest_sent_at_ms,
+        noisy_groups: counts.noisy_groups,
+        quiet: QuietCounts {
+            visible: quiet.visible,
+            in_flight: quiet.in_flight,
+            delayed: quiet.delayed,
+            oldest_sent_at: quiet.oldest_sent_at_ms,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, QuietCounts, counts_from_wire, counts_to_wire};
+
+    const COUNTS: Counts = Counts {
+        visible: 1,
+        in_flight: 2,
+        delayed: 3,
+        oldest_sent_at: Some(4),
+        noisy_groups: 5,
+        quiet: QuietCounts {
+            visible: 6,
+            in_flight: 7,
+            delayed: 8,
+            oldest_sent_at: Some(9),
+        },
+    };
+
+    #[test]
+    fn counts_come_back() {
+        assert_eq!(counts_from_wire(counts_to_wire(COUNTS)), COUNTS);
+    }
+
+    #[test]
+    fn an_older_leader_has_quiet_groups_only() {
+        let mut wire = counts_to_wire(COUNTS);
+        (wire.noisy_groups, wire.quiet) = (0, None);
+        let counts = counts_from_wire(wire);
+        let quiet = counts.quiet;
+        let all = (counts.visible, counts.in_flight, counts.delayed);
+        assert_eq!((quiet.visible, quiet.in_flight, quiet.delayed), all);
+        assert_eq!((counts.noisy_groups, quiet.oldest_sent_at), (0, Some(4)));
     }
 }

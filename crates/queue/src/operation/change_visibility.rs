@@ -44,7 +44,7 @@ fn change_visibility(
     }
     let held = held.visible_from(visible_at);
     match &mut slice.messages {
-        Messages::Standard(standard) => standard.held_mut().replace(name, held),
+        Messages::Standard(standard) => standard.replace(name, held, now),
         Messages::Fifo(fifo) => fifo.replace(name, held, now),
     }
     Ok(())

@@ -24,7 +24,7 @@ fn delete(slice: &mut Slice, site: &Site, handle: &ReceiptHandle) -> Result<(), 
         return Ok(());
     };
     match &mut slice.messages {
-        Messages::Standard(standard) => standard.remove(name),
+        Messages::Standard(standard) => standard.remove(name, site.applied.now),
         Messages::Fifo(fifo) => {
             if !held.is_held_by(handle, site.applied.now) {
                 return Err(DeleteError::HandleExpired);

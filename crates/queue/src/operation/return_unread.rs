@@ -59,7 +59,7 @@ fn take_back(slice: &mut Slice, site: &Site, delivery: &Delivery) {
     };
     let returned = held.returned_unread(visible_at);
     match &mut slice.messages {
-        Messages::Standard(standard) => standard.held_mut().replace(name, returned),
+        Messages::Standard(standard) => standard.replace(name, returned, now),
         Messages::Fifo(fifo) => fifo.replace(name, returned, now),
     }
 }

@@ -23,7 +23,12 @@ pub(super) fn apply(slice: &mut Slice, site: &Site, messages: &[SendMessage]) ->
             match &mut slice.messages {
                 Messages::Standard(standard) => {
                     let delay_ms = message.delay_ms.unwrap_or(queue_delay_ms);
-                    standard.send(name, site.applied.now, delay_ms);
+                    standard.send(
+                        name,
+                        site.applied.now,
+                        delay_ms,
+                        message.message_group.as_deref(),
+                    );
                     Ok(Sent {
                         id: message.id,
                         sequence: None,

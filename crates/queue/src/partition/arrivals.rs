@@ -185,7 +185,7 @@ fn take_in(slice: &mut Slice, name: PackedName, now: u64, arrival: Arrival) {
         Messages::Standard(standard) => {
             let sent_at = moved.map_or(0, |moved| moved.sent_at);
             let moved = Moved::new(body, held.sent_at, sent_at, first_received_at, count);
-            standard.arrive(name, now, held, moved, &source);
+            standard.arrive(name, now, held, message_group.as_deref(), moved, &source);
         }
         Messages::Fifo(fifo) => {
             let group = message_group.as_deref().unwrap_or_default();

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Applied, Hosted, LiveRun, Partition, Tombstone};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::command::LATEST_T;
+use crate::fair::Fair;
 use crate::ids::{INDEX_LIMIT, QueueId};
 use crate::moved::MovedMessages;
 use crate::requests::Requests;
@@ -19,6 +20,9 @@ const VERSION: u8 = 1;
 /// With the slices' moved messages at the end.
 const MOVED_VERSION: u8 = 2;
 
+/// With the slices' fair message groups behind them.
+const FAIR_VERSION: u8 = 3;
+
 /// Up to this estimate of its memory, a partition is checked after each entry in debug builds.
 const SMALL_BYTES: usize = 32 * 1024;
 
@@ -26,14 +30,19 @@ const SMALL_BYTES: usize = 32 * 1024;
 const SELDOM: u64 = 4_096;
 
 impl Partition {
-    /// The persisted state: version 1, or 2 once messages have moved.
+    /// The persisted state: version 1, or 2 once messages have moved, or 3 while a standard queue has
+    /// message groups.
     pub fn encode(&self) -> Vec<u8> {
-        let slices = self.slices.values().map(|hosted| &hosted.slice);
-        let with_moved: Vec<&Slice> = slices.filter(|slice| slice.moved().len() > 0).collect();
-        let mut writer = Writer::versioned(match with_moved.is_empty() {
-            true => VERSION,
-            false => MOVED_VERSION,
-        });
+        let slices = || self.slices.values().map(|hosted| &hosted.slice);
+        let with_moved: Vec<&Slice> = slices().filter(|it| it.moved().len() > 0).collect();
+        let with_fair = slices().filter_map(|slice| Some((slice.descriptor.id, slice.fair()?)));
+        let with_fair: Vec<(QueueId, &Fair)> = with_fair.collect();
+        let version = match (with_moved.is_empty(), with_fair.is_empty()) {
+            (_, false) => FAIR_VERSION,
+            (false, true) => MOVED_VERSION,
+            (true, true) => VERSION,
+        };
+        let mut writer = Writer::versioned(version);
         writer.partition(self.id);
         writer.byte(self.epoch);
         writer.number(self.applied.index);
@@ -49,11 +58,18 @@ impl Partition {
         for Hosted { slice, .. } in self.slices.values() {
             slice.write(&mut writer);
         }
-        if !with_moved.is_empty() {
+        if version >= MOVED_VERSION {
             writer.length(with_moved.len());
             for slice in with_moved {
                 writer.queue(slice.descriptor.id);
                 slice.moved().write(&mut writer);
+            }
+        }
+        if version >= FAIR_VERSION {
+            writer.length(with_fair.len());
+            for (queue, fair) in with_fair {
+                writer.queue(queue);
+                fair.write(&mut writer);
             }
         }
         writer.finish()
@@ -61,9 +77,9 @@ impl Partition {
 
     /// Reads what [`Partition::encode`] wrote, and checks it as [`Partition::validate`] does.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let moved = bytes.first() == Some(&MOVED_VERSION);
-        let version = if moved { MOVED_VERSION } else { VERSION };
-        let mut reader = Reader::versioned(bytes, version)?;
+        let version = bytes.first().copied().unwrap_or(VERSION);
+        let known = version.clamp(VERSION, FAIR_VERSION);
+        let mut reader = Reader::versioned(bytes, known)?;
         let mut partition = Self::new(reader.partition()?);
         partition.epoch = reader.byte("epoch")?;
         partition.applied = Applied {
@@ -90,8 +106,11 @@ impl Partition {
                 return Err(DecodeError::Impossible("slice twice"));
             }
         }
-        if moved {
+        if version >= MOVED_VERSION {
             read_moved(&mut reader, &mut slices)?;
+        }
+        if version >= FAIR_VERSION {
+            read_fair(&mut reader, &mut slices)?;
         }
         for (queue, slice) in slices {
             partition.host(queue, slice);
@@ -192,6 +211,18 @@ fn read_moved(
             return Err(DecodeError::Impossible("moved messages of a slice"));
         }
         slice.set_moved(moved);
+    }
+    Ok(())
+}
+
+fn read_fair(
+    reader: &mut Reader<'_>,
+    slices: &mut BTreeMap<QueueId, Slice>,
+) -> Result<(), DecodeError> {
+    for _ in 0..reader.length("slices with fair groups")? {
+        let slice = slices.get_mut(&reader.queue()?);
+        let slice = slice.ok_or(DecodeError::Impossible("fair groups without a slice"))?;
+        slice.read_fair(reader)?;
     }
     Ok(())
 }

@@ -122,7 +122,11 @@ fn a_dead_letter_queue_of_other_partitions_takes_messages_as_a_guest() {
 fn a_checkpoint_with_dead_letters_is_of_its_own_version() {
     for kind in [QueueKind::Standard, FIFO] {
         let (mut queue, _) = source(kind, 1);
-        queue.send_to(0, "g", "m1");
+        let mut sent = grouped("g", "m1");
+        if kind == QueueKind::Standard {
+            sent.message_group = None;
+        }
+        queue.send_messages(0, vec![sent]);
         queue.receive_with(1, 1, Some(0), None);
         assert_eq!(queue.partition.encode()[0], 1);
         assert!(queue.receive(2, 1).is_empty());

@@ -9,7 +9,7 @@ use hikyaku_queue::{
 };
 use proptest::prelude::*;
 
-use crate::support::{Queue, SECOND, message};
+use crate::support::{Queue, SECOND, grouped, message};
 
 fn unhex(text: &str) -> Vec<u8> {
     let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
@@ -324,6 +324,34 @@ fn checkpoints_are_pinned() {
     assert_eq!(Partition::decode(&state).unwrap().encode(), state);
 }
 
+/// A partition with one of everything that the message groups of a standard queue can have.
+fn fair_partition() -> Partition {
+    let mut queue = Queue::standard();
+    queue.send_messages(0, vec![grouped("noisy", "m"); 3]);
+    queue.receive(1, 1);
+    queue.receive(SECOND, 1);
+    let mut delayed = grouped("quiet", "later");
+    delayed.delay_ms = Some(SECOND);
+    queue.send_messages(
+        SECOND,
+        vec![message("alone"), grouped("quiet", "now"), delayed],
+    );
+    queue.partition
+}
+
+#[test]
+fn checkpoints_with_fair_groups_are_pinned() {
+    let state = fair_partition().encode();
+    assert_eq!(
+        hex(&state[state.len() - FAIR_GROUPS.len() / 2..]),
+        FAIR_GROUPS
+    );
+    assert_eq!(Partition::decode(&state).unwrap().encode(), state);
+    for length in 0..state.len() {
+        assert!(Partition::decode(&state[..length]).is_err(), "{length}");
+    }
+}
+
 #[test]
 fn checkpoints_that_keep_all_answers_are_read() {
     let partition = Partition::decode(&unhex(CHECKPOINT_WITH_ALL_ANSWERS)).unwrap();
@@ -333,10 +361,10 @@ fn checkpoints_that_keep_all_answers_are_read() {
 #[test]
 fn unknown_versions_are_refused() {
     let mut bytes = partition().encode();
-    bytes[0] = 3;
+    bytes[0] = 4;
     assert_eq!(
         Partition::decode(&bytes).unwrap_err(),
-        DecodeError::UnknownVersion(3)
+        DecodeError::UnknownVersion(4)
     );
 }
 
@@ -371,6 +399,16 @@ proptest! {
     }
 
     #[test]
+    fn damaged_fair_groups_do_not_panic(at: prop::sample::Index, to: u8) {
+        let mut state = fair_partition().encode();
+        let at = at.index(state.len());
+        state[at] = to;
+        if let Ok(partition) = Partition::decode(&state) {
+            partition.validate();
+        }
+    }
+
+    #[test]
     fn damaged_heads_do_not_panic(at: prop::sample::Index, to: u8) {
         let commands: Vec<Command> = operations().into_iter().map(command).collect();
         let mut head = encode_head(5, &commands);
@@ -387,6 +425,11 @@ proptest! {
         let _ = Descriptor::decode(&bytes);
     }
 }
+
+/// The end of [`fair_partition`]'s checkpoint.
+const FAIR_GROUPS: &str = "\
+    000107e707e80702056e6f6973790001e807e707e807018280088120028080088180080571756965\
+    74e8070000e8070181801481a080d00f01828014";
 
 const HEAD: &str = "\
     0180d095ffbc310200000000000000000000000000000102a0ec96ffbc31ac020207000000000000\

@@ -7,6 +7,7 @@
 
 mod dead_letters;
 mod encodings;
+mod fair;
 mod fifo;
 mod memory;
 mod model;

@@ -74,6 +74,46 @@ fn a_delayed_message_costs_64_bytes() {
 }
 
 #[test]
+fn a_fair_groups_backlog_costs_as_much_as_runs_do() {
+    let flood = |_| (0..10).map(|_| grouped("noisy", "m")).collect();
+    let bytes = bytes_per_message(QueueKind::Standard, 2_000, 1, flood);
+    assert!(bytes < 0.2, "{bytes}");
+    let two_groups = |nth: u64| {
+        let odd = |place: u64| (nth + place).is_multiple_of(2);
+        let group = |place| if odd(place) { "odd" } else { "even" };
+        (0..10).map(|place| grouped(group(place), "m")).collect()
+    };
+    let bytes = bytes_per_message(QueueKind::Standard, 2_000, 1, two_groups);
+    assert!(bytes < 24.0, "{bytes}");
+}
+
+#[test]
+fn a_fair_group_makes_a_held_message_16_bytes_dearer() {
+    let delayed = |group: Option<&'static str>| {
+        move |_| {
+            vec![SendMessage {
+                delay_ms: Some(HOUR),
+                message_group: group.map(str::to_owned),
+                ..message("m")
+            }]
+        }
+    };
+    let alone = bytes_per_message(QueueKind::Standard, 2_000, 2, delayed(None));
+    let grouped = bytes_per_message(QueueKind::Standard, 2_000, 2, delayed(Some("g")));
+    assert!(
+        grouped < alone + 16.0 * 8.0 / 7.0 + 1.0,
+        "{grouped}, {alone} alone"
+    );
+}
+
+#[test]
+fn a_fair_group_costs_about_half_a_kilobyte() {
+    let many_groups = |nth: u64| vec![grouped(&format!("group {nth}"), "m")];
+    let bytes = bytes_per_message(QueueKind::Standard, 1_000, 1, many_groups);
+    assert!(bytes < 600.0, "{bytes}");
+}
+
+#[test]
 fn a_message_of_a_long_group_costs_less_than_24_bytes() {
     let one_group = |nth: u64| vec![grouped("group", &nth.to_string())];
     let bytes = bytes_per_message(FIFO, 2_000, 1, one_group);

@@ -1,6 +1,7 @@
 //! The machine again, as plainly as it can be said: vectors and linear searches, no counters, no
 //! indexes, nothing kept that can be found by looking.
 
+mod fair;
 mod operations;
 
 use hikyaku_queue::{
@@ -70,6 +71,7 @@ pub struct Queue {
     /// Groups that are ready, in turn.
     turns: Vec<String>,
     own_is_next: bool,
+    fair: fair::Fair,
     used_at: u64,
     /// Of the receive at hand: after how many receives messages leave, and those that did.
     limit: Option<u32>,
@@ -335,6 +337,7 @@ impl Queue {
             attempts: vec![],
             turns: vec![],
             own_is_next: false,
+            fair: fair::Fair::default(),
             used_at: now,
             limit: None,
             leaving: vec![],
@@ -362,6 +365,7 @@ impl Queue {
             count: message.count,
         });
         let message_group = message.message_group.clone();
+        self.hear_of(&message_group, now);
         self.messages.push(message);
         self.file(&message_group, now);
     }
@@ -415,6 +419,7 @@ impl Queue {
             .retain(|remembered| remembered.sent_at + WINDOW > now);
         self.attempts
             .retain(|attempt| attempt.made_at + WINDOW > now);
+        self.pass_fair_time(now);
         while let Some(first) = self.messages.iter().find(|m| self.is_expired(m, now)) {
             let message_group = first.message_group.clone();
             let of_this_group = |m: &&Message| m.message_group == message_group;
@@ -437,6 +442,7 @@ impl Queue {
 
     /// Puts a group in its place among the turns.
     fn file(&mut self, message_group: &str, now: u64) {
+        self.watch(now);
         let head = self.head(message_group);
         let ready = head.is_some_and(|head| self.visible_at(&head) <= now);
         let has_turn = self.turns.iter().any(|turn| turn == message_group);
@@ -485,11 +491,20 @@ impl Queue {
         })
     }
 
+    fn is_delayed(&self, message: &Message, now: u64) -> bool {
+        let untouched = message.number == 0 || message.own_time.is_none();
+        untouched && self.visible_at(message) > now
+    }
+
+    fn is_in_flight(&self, message: &Message, now: u64) -> bool {
+        let received = message.number > 0 && message.own_time.is_some();
+        received && self.visible_at(message) > now
+    }
+
     pub fn counts(&self, now: u64) -> Counts {
         let in_flight = self.in_flight(now) as u64;
-        let untouched = |m: &Message| m.number == 0 || m.own_time.is_none();
-        let delayed = |m: &&Message| untouched(m) && self.visible_at(m) > now;
-        let delayed = self.messages.iter().filter(delayed).count() as u64;
+        let delayed = self.messages.iter().filter(|it| self.is_delayed(it, now));
+        let delayed = delayed.count() as u64;
         let oldest = self
             .messages
             .iter()
@@ -500,6 +515,8 @@ impl Queue {
             in_flight,
             delayed,
             oldest_sent_at: oldest.map(|sent_at| sent_at.min(now)),
+            noisy_groups: self.noisy_groups(now).len() as u64,
+            quiet: self.quiet_counts(now),
         }
     }
 }

@@ -4,7 +4,7 @@ use hikyaku_queue::{Command, Name, Operation, Outcome, Partition, QueueId, Reply
 use proptest::prelude::*;
 
 use crate::model::{Model, PARTITION};
-use crate::script::{Entry, QUEUES, Script, scripts};
+use crate::script::{Entry, QUEUES, Script, fair_scripts, scripts};
 use crate::support::{MINUTE, SECOND};
 
 struct Run {
@@ -185,6 +185,16 @@ proptest! {
 
     #[test]
     fn agrees_with_the_model_and_with_its_restored_self(script in scripts()) {
+        let mut run = Run::new();
+        script.iter().for_each(|entry| run.entry(entry));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 50, ..ProptestConfig::default() })]
+
+    #[test]
+    fn agrees_with_the_model_about_noisy_groups(script in fair_scripts()) {
         let mut run = Run::new();
         script.iter().for_each(|entry| run.entry(entry));
     }

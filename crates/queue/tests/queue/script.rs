@@ -19,6 +19,8 @@ pub const QUEUES: [QueueId; 4] = [QueueId(1), QueueId(2), QueueId(3), QueueId(4)
 #[derive(Debug, Clone)]
 pub enum Step {
     Send(Vec<Sending>),
+    /// Many messages of one group.
+    Flood(u8),
     Receive {
         max: u8,
         timeout: Option<u64>,
@@ -147,6 +149,44 @@ fn entry() -> impl Strategy<Value = Entry> {
     (advance, vec(act, 1..4)).prop_map(|(advance, acts)| Entry { advance, acts })
 }
 
+/// What happens to one standard queue with message groups.
+fn fair_entry() -> impl Strategy<Value = Entry> {
+    let timeout = select(vec![
+        None,
+        None,
+        None,
+        Some(0),
+        Some(SECOND),
+        Some(10 * MINUTE),
+    ]);
+    let step = prop_oneof![
+        2 => (0u8..3).prop_map(Step::Flood),
+        4 => vec(sending(), 1..5).prop_map(Step::Send),
+        9 => (7u8..=10, timeout).prop_map(|(max, timeout)| Step::Receive { max, timeout, attempt: None }),
+        1 => step(),
+    ];
+    let queue = select(vec![QUEUES[0], QUEUES[0], QUEUES[0], QUEUES[3]]);
+    let act = (queue, step).prop_map(|(queue, step)| Act {
+        queue,
+        late: false,
+        step,
+    });
+    let advance = select(vec![
+        0,
+        1,
+        SECOND,
+        5 * SECOND,
+        20 * SECOND,
+        MINUTE,
+        5 * MINUTE,
+    ]);
+    (advance, vec(act, 1..4)).prop_map(|(advance, acts)| Entry { advance, acts })
+}
+
+pub fn fair_scripts() -> impl Strategy<Value = Vec<Entry>> {
+    vec(fair_entry(), 1..50)
+}
+
 pub fn scripts() -> impl Strategy<Value = Vec<Entry>> {
     vec(entry(), 1..80)
 }
@@ -196,6 +236,9 @@ impl Script {
             Step::Retry(index) => return self.recent(&self.commands, index).cloned(),
             Step::Send(sendings) => Operation::Send {
                 messages: sendings.iter().map(|s| self.message(s)).collect(),
+            },
+            Step::Flood(group) => Operation::Send {
+                messages: (0..40).map(|_| self.one_of_many(*group)).collect(),
             },
             Step::Receive {
                 max,
@@ -361,6 +404,18 @@ impl Script {
     fn recent<'a, T>(&self, from: &'a [T], index: &Index) -> Option<&'a T> {
         let recent = &from[from.len().saturating_sub(12)..];
         (!recent.is_empty()).then(|| index.get(recent))
+    }
+
+    fn one_of_many(&mut self, group: u8) -> SendMessage {
+        let message = self.message(&Sending {
+            delay: None,
+            group: Some(group),
+            deduplication: None,
+        });
+        SendMessage {
+            deduplication_id: Some(format!("message {}", self.messages)),
+            ..message
+        }
     }
 
     fn message(&mut self, sending: &Sending) -> SendMessage {

@@ -76,6 +76,8 @@ impl Queue {
         let QueueKind::Fifo { dedup_scope } = self.descriptor.kind else {
             let delay = sent.delay_ms.unwrap_or(self.descriptor.delay_ms);
             message.own_time = (delay > 0).then_some(now + delay);
+            message.message_group = sent.message_group.clone().unwrap_or_default();
+            self.hear_of(&message.message_group, now);
             self.messages.push(message);
             return Ok(Sent {
                 id: sent.id,
@@ -127,8 +129,8 @@ impl Queue {
     }
 
     pub(super) fn in_flight(&self, now: u64) -> usize {
-        let held = |m: &&Message| m.number > 0 && m.own_time.is_some() && self.visible_at(m) > now;
-        self.messages.iter().filter(held).count()
+        let in_flight = self.messages.iter().filter(|it| self.is_in_flight(it, now));
+        in_flight.count()
     }
 
     fn receive(&mut self, now: u64, max: usize, until: u64, attempt: Option<&str>) -> Reply {
@@ -158,20 +160,15 @@ impl Queue {
     }
 
     fn receive_standard(&mut self, now: u64, max: usize, until: u64) -> Vec<Delivery> {
-        let mut chosen: Vec<Name> = vec![];
-        while chosen.len() < max && self.leaving.len() < 100 {
-            let left = self
-                .messages
-                .iter()
-                .filter(|message| !chosen.contains(&message.name));
-            let mut own: Vec<_> = left
-                .clone()
-                .filter_map(|message| Some((message.own_time?, message.name)))
-                .filter(|(at, _)| *at <= now)
-                .collect();
-            own.sort();
-            let own = own.first().map(|(_, name)| *name);
-            let untouched = left.filter(|message| message.own_time.is_none());
+        let mut deliveries: Vec<Delivery> = vec![];
+        while deliveries.len() < max && self.leaving.len() < 100 {
+            let given = |name: Name| deliveries.iter().any(|delivery| delivery.name == name);
+            let left: Vec<&Message> = self.messages.iter().filter(|m| !given(m.name)).collect();
+            let left = self.fairest(now, left);
+            let own = left.iter().filter_map(|m| Some((m.own_time?, m.name)));
+            let own = own.filter(|(at, _)| *at <= now).min();
+            let own = own.map(|(_, name)| name);
+            let untouched = left.iter().filter(|message| message.own_time.is_none());
             let untouched = untouched.map(|message| message.name).min();
             let next = match (own, untouched) {
                 (Some(own), Some(untouched)) => {
@@ -182,14 +179,15 @@ impl Queue {
                 (Some(name), None) | (None, Some(name)) => name,
                 (None, None) => break,
             };
-            if !self.leaves(next) {
-                chosen.push(next);
+            if self.leaves(next) {
+                self.watch(now);
+            } else {
+                deliveries.push(self.hand_out(now, next, until));
+                self.watch(now);
+                self.judge(now, next);
             }
         }
-        chosen
-            .into_iter()
-            .map(|name| self.hand_out(now, name, until))
-            .collect()
+        deliveries
     }
 
     /// Takes a message out if it was received as often as the policy allows.
