@@ -10,6 +10,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use hikyaku_storage::{ClaimError, GroupId, Log, Work};
 use openraft::async_runtime::WatchReceiver;
 use openraft::{Config, ServerState};
@@ -145,7 +146,7 @@ impl Hosting {
             &self.opener,
         ));
         self.directory.insert(Arc::clone(&core));
-        let watch = supervise(self.opener.clone(), parts, Arc::clone(&core));
+        let watch = watched(self.opener.clone(), parts, Arc::clone(&core));
         place.keep(tokio::spawn(watch));
         Ok((core, hosted))
     }
@@ -277,7 +278,13 @@ struct Parts {
 }
 
 impl Opener {
-    async fn open(&self, parts: &Parts) -> io::Result<Raft> {
+    /// Boxed, as [`watched`] is: what only this crate polls is compiled with it, all of the consensus
+    /// library with it, instead of once more with each program.
+    fn open<'a>(&'a self, parts: &'a Parts) -> BoxFuture<'a, io::Result<Raft>> {
+        Box::pin(self.open_core(parts))
+    }
+
+    async fn open_core(&self, parts: &Parts) -> io::Result<Raft> {
         let (log, machine) = (parts.log.clone(), Arc::clone(&parts.machine));
         let restore = move || {
             let checkpoint = log.load_checkpoint().map_err(io::Error::other)?;
@@ -334,6 +341,10 @@ async fn make_durable(log: &hikyaku_storage::GroupLog) -> io::Result<()> {
     durable
         .await
         .unwrap_or_else(|_| Err(io::Error::other("the log was closed")))
+}
+
+fn watched(opener: Opener, parts: Parts, core: Arc<GroupCore>) -> BoxFuture<'static, ()> {
+    Box::pin(supervise(opener, parts, core))
 }
 
 /// Publishes who leads, and opens the group again when its core has died: a panicked core leaves the

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use hikyaku_storage::{Log, Work};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -197,7 +198,15 @@ impl RaftNode {
     /// are answered at once, the members of this one once there is somebody to [`answer`] them.
     ///
     /// [`answer`]: RaftNode::answer
-    pub async fn serve(&self, address: String, founding: Arc<dyn FoundingCalls>) -> io::Result<()> {
+    pub fn serve(
+        &self,
+        address: String,
+        founding: Arc<dyn FoundingCalls>,
+    ) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(self.listen(address, founding))
+    }
+
+    async fn listen(&self, address: String, founding: Arc<dyn FoundingCalls>) -> io::Result<()> {
         let incoming = self.peers().net().listen(address).await?;
         let answering = Answering {
             directory: self.directory.clone(),
