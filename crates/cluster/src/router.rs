@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::clock::millis;
-use crate::partition::{Answered, Delivered, PartitionHandle, SubmitError};
+use crate::partition::{Answered, Delivered, PartitionHandle, SubmitError, is_look};
 use crate::ports::Entropy;
 use crate::seats::Seat;
 use give_back::{CLAIMS_WAITING, Pending};
@@ -205,7 +205,8 @@ impl Router {
             queue: request.queue,
             receive: request_id,
         };
-        let receives = matches!(request.operation, Operation::Receive { .. });
+        let receives =
+            matches!(request.operation, Operation::Receive { .. }) && !is_look(&request.operation);
         let mut pending = Pending::new(self, receives.then_some(claim));
         let mut pause = FIRST_PAUSE;
         let mut no_effect = true;

@@ -3,8 +3,8 @@
 //! With one partition the leader does everything: it answers, or parks a receive that waits. With
 //! several, the partitions are asked in a random order, so that none is passed over for long. The
 //! first is asked for all that is wanted; what is missing comes from others that have something to
-//! give now. A receive that found nothing anywhere and may wait is parked at each partition, and the
-//! first grant ends the others.
+//! give now. A receive that found nothing anywhere and may wait looks at each partition, which tells it
+//! when there is something to take.
 //!
 //! Whatever was handed out and is not returned to the caller goes back uncounted: a late grant, an
 //! answer that came too slowly, everything in hand when the caller goes.
@@ -38,6 +38,9 @@ const FILL_PATIENCE: Duration = Duration::from_millis(500);
 /// Partitions led elsewhere that are looked at to fill up what is in hand: each costs a message to
 /// another node, and a receive may return less than it could.
 const FILLED_FROM_ELSEWHERE: usize = 8;
+
+/// A partition that had something, and nothing for this receive, is looked at again after so long.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// How much longer than asked for a receive waits for partitions that have not answered.
 const GRACE: Duration = Duration::from_secs(1);
@@ -178,8 +181,8 @@ impl Receive<'_> {
         }
     }
 
-    /// Waits at every partition until the first grant. The others are cancelled, and what they grant
-    /// all the same goes back.
+    /// Looks at every partition until one has something, and takes it there. One is asked at a time: a
+    /// second one would hand out what nobody sees, if this node went down before it could say so.
     async fn park(
         &self,
         hand: &mut Hand<'_>,
@@ -187,16 +190,32 @@ impl Receive<'_> {
         partitions: &[PartitionId],
         attempt: Option<&str>,
     ) {
-        let parked = partitions.iter();
-        let parked =
-            parked.map(|partition| self.ask(*partition, self.request.max, self.left(), attempt));
-        let mut parked: FuturesUnordered<_> = parked.collect();
+        let looks = partitions.iter();
+        let looks = looks.map(|partition| self.look(*partition, Duration::ZERO));
+        let mut looks: FuturesUnordered<_> = looks.collect();
         while hand.is_empty() && !tally.is_gone() {
-            match timeout_at(self.until + GRACE, parked.next()).await {
-                Ok(Some(said)) => hand.put(tally.note(said)),
+            let said = match timeout_at(self.until + GRACE, looks.next()).await {
+                Ok(Some(Ok(partition))) if !self.left().is_zero() => {
+                    looks.push(self.look(partition, LOOK_PAUSE));
+                    self.ask_now(partition, self.request.max, attempt).await
+                }
+                Ok(Some(Ok(_))) => Ok(Said::Nothing),
+                Ok(Some(Err(error))) => Err(error),
                 Ok(None) | Err(_) => return,
-            }
+            };
+            hand.put(tally.note(said));
         }
+    }
+
+    /// Returns when the partition has something to hand out, or the wait is over.
+    async fn look(
+        &self,
+        partition: PartitionId,
+        pause: Duration,
+    ) -> Result<PartitionId, CallError> {
+        tokio::time::sleep(pause.min(self.left())).await;
+        self.ask(partition, 0, self.left(), None).await?;
+        Ok(partition)
     }
 
     /// The partitions whose leaders say that they have a visible message, in the same order. A slow

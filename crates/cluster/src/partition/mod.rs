@@ -25,7 +25,7 @@ pub use traffic::{BUSY_WAITING, Busy};
 pub use unseen::Unseen;
 
 use bytes::Bytes;
-use hikyaku_queue::{Command, Reply};
+use hikyaku_queue::{Command, Operation, Reply};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -49,12 +49,29 @@ impl Call {
         self.answer.as_ref().is_some_and(oneshot::Sender::is_closed)
     }
 
+    /// Whether it only wants to know when its queue has something to hand out. Such a receive asks for no
+    /// message and repeats no attempt; it is answered, always without messages, and never proposed.
+    fn looks(&self) -> bool {
+        is_look(&self.command.operation)
+    }
+
     fn finish(self, result: Result<Answered, SubmitError>) {
         if let Some(answer) = self.answer {
             // A caller that has gone needs no answer; deliveries dropped here are handed back.
             drop(answer.send(result));
         }
     }
+}
+
+/// Whether a receive only looks for what there is.
+pub fn is_look(operation: &Operation) -> bool {
+    let Operation::Receive {
+        max: 0, attempt_id, ..
+    } = operation
+    else {
+        return false;
+    };
+    attempt_id.is_none()
 }
 
 /// What the machine answered, and its T then.

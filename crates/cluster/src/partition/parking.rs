@@ -29,7 +29,12 @@ struct Parked {
     polls: VecDeque<(u64, Call)>,
     granting: usize,
     window: usize,
+    /// T at which it may next have something.
     deadline: Option<u64>,
+    /// T at which what it has may not have been taken by those who were told.
+    again: Option<u64>,
+    /// The earlier of the two: when it is looked at.
+    looked_at: Option<u64>,
 }
 
 impl Default for Parked {
@@ -39,6 +44,8 @@ impl Default for Parked {
             granting: 0,
             window: 1,
             deadline: None,
+            again: None,
+            looked_at: None,
         }
     }
 }
@@ -103,18 +110,42 @@ impl Parking {
         };
     }
 
+    /// A granted poll only wanted to know.
+    pub fn told(&mut self, queue: QueueId) {
+        if let Some(parked) = self.queues.get_mut(&queue) {
+            parked.granting = parked.granting.saturating_sub(1);
+        }
+    }
+
+    /// Looks at the queue again at this T, whatever deadlines it has.
+    pub fn tell_again(&mut self, queue: QueueId, at_ms: u64) {
+        if let Some(parked) = self.queues.get_mut(&queue) {
+            parked.again = Some(at_ms);
+            let deadline = parked.deadline;
+            self.set_deadline(queue, deadline);
+        }
+    }
+
     /// Notes when the queue may next have something.
     pub fn set_deadline(&mut self, queue: QueueId, deadline: Option<u64>) {
         let Some(parked) = self.queues.get_mut(&queue) else {
             return;
         };
-        if let Some(before) = parked.deadline.take() {
+        if let Some(before) = parked.looked_at.take() {
             self.deadlines.remove(&(before, queue));
         }
-        if let Some(after) = deadline {
-            self.deadlines.insert((after, queue));
-            parked.deadline = Some(after);
+        parked.deadline = deadline;
+        parked.looked_at = parked.again.into_iter().chain(deadline).min();
+        if let Some(at) = parked.looked_at {
+            self.deadlines.insert((at, queue));
         }
+    }
+
+    fn forget_deadlines(&mut self, queue: QueueId) {
+        if let Some(parked) = self.queues.get_mut(&queue) {
+            parked.again = None;
+        }
+        self.set_deadline(queue, None);
     }
 
     /// The earliest T at which some queue may have something.
@@ -129,7 +160,7 @@ impl Parking {
             if deadline > now_ms {
                 break;
             }
-            self.set_deadline(queue, None);
+            self.forget_deadlines(queue);
             due.push(queue);
         }
         due
@@ -165,7 +196,7 @@ impl Parking {
 
     /// Takes out all polls of a queue.
     pub fn take_all(&mut self, queue: QueueId) -> Vec<Call> {
-        self.set_deadline(queue, None);
+        self.forget_deadlines(queue);
         let Some(parked) = self.queues.get_mut(&queue) else {
             return Vec::new();
         };
@@ -200,7 +231,7 @@ impl Parking {
             .map(|(queue, _)| *queue)
             .collect();
         for queue in idle {
-            self.set_deadline(queue, None);
+            self.forget_deadlines(queue);
             self.queues.remove(&queue);
         }
     }
@@ -300,6 +331,23 @@ mod tests {
         assert_eq!(parking.len(), 1);
         let granted = parking.grant(QUEUE).expect("one still waits");
         assert_eq!(granted.command.request_id, RequestId(2));
+    }
+
+    #[tokio::test]
+    async fn what_was_told_is_told_again_whatever_the_deadline() {
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut parking = Parking::default();
+        let (call, _client) = poll(1, until);
+        parking.park(call, until);
+        parking.tell_again(QUEUE, 120);
+        parking.set_deadline(QUEUE, None);
+        assert_eq!(parking.next_deadline(), Some(120));
+        parking.set_deadline(QUEUE, Some(50));
+        assert_eq!(parking.due(119), [QUEUE], "the deadline came first");
+        parking.tell_again(QUEUE, 120);
+        assert_eq!(parking.due(119), []);
+        assert_eq!(parking.due(120), [QUEUE]);
+        assert_eq!(parking.next_deadline(), None);
     }
 
     #[tokio::test]

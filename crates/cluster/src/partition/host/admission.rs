@@ -6,6 +6,9 @@ use tokio::time::Instant;
 use super::{Host, answer_plainly, refuse};
 use crate::partition::{Call, SubmitError};
 
+/// How long those who were told of messages have, in T, before others are.
+const TELL_AGAIN_MS: u64 = 20;
+
 impl Host {
     pub(super) fn admit(&mut self, call: Call) {
         if !self.serving {
@@ -35,6 +38,7 @@ impl Host {
                     },
                 );
             }
+            Operation::Receive { .. } if call.looks() => self.admit_look(call),
             Operation::Receive { .. } => self.admit_receive(call),
             // A receive that handed nothing out leaves nothing to take back.
             Operation::ReturnUnread { .. }
@@ -62,6 +66,23 @@ impl Host {
     pub(super) fn has_answer(&self, call: &Call) -> bool {
         self.group
             .with_machine(|machine| machine.0.has_answer(call.command.request_id))
+    }
+
+    /// Answers when the queue has something to hand out, or is gone.
+    fn admit_look(&mut self, call: Call) {
+        let now_ms = self.now_ms();
+        let queue = call.command.queue;
+        let (gone, candidate) = self.group.with_machine(|machine| {
+            let machine = &machine.0;
+            (machine.is_gone(queue), machine.has_candidate(queue, now_ms))
+        });
+        if gone {
+            answer_plainly(call, Reply::QueueGone, now_ms);
+        } else if candidate {
+            answer_empty(call, now_ms);
+        } else {
+            self.park_or_answer(call, now_ms);
+        }
     }
 
     pub(super) fn is_given_up(&self, call: &Call) -> bool {
@@ -130,18 +151,38 @@ impl Host {
         self.parking.set_deadline(queue, deadline);
     }
 
-    /// Proposes parked polls of a queue while it has candidates and its window is open.
+    /// Proposes parked polls of a queue while it has candidates and its window is open. Of those that
+    /// only look, as many are told as there are messages; more follow when the messages are still here
+    /// a little later.
     pub(super) fn grant(&mut self, queue: QueueId) {
         let now_ms = self.now_ms();
-        while self
-            .group
-            .with_machine(|machine| machine.0.has_candidate(queue, now_ms))
+        let mut told = 0;
+        while let Some(visible) = self.candidates(queue, now_ms)
+            && told < visible
         {
             let Some(call) = self.parking.grant(queue) else {
-                return;
+                break;
             };
-            self.waiting.push_back(call);
+            if call.looks() {
+                told += 1;
+                answer_empty(call, now_ms);
+                self.parking.told(queue);
+            } else {
+                self.waiting.push_back(call);
+            }
         }
+        if told > 0 && self.parking.knows(queue) {
+            self.parking.tell_again(queue, now_ms + TELL_AGAIN_MS);
+        }
+    }
+
+    /// How many messages of a queue are visible, if one may be handed out.
+    fn candidates(&self, queue: QueueId, now_ms: u64) -> Option<u64> {
+        self.group.with_machine(|machine| {
+            let counts = machine.0.counts(queue, now_ms)?;
+            let candidate = machine.0.has_candidate(queue, now_ms);
+            candidate.then_some(counts.visible.max(1))
+        })
     }
 }
 
