@@ -5,8 +5,7 @@
 //! runner asks them in both dialects and compares everything that comes back: status, headers, error
 //! names, every member. A row without cases says why, or where it is held; how many rows the contract has
 //! in a section stands here, so that none is lost. Section 3, the list of errors, has a table of its own
-//! form, see `errors`. Section 10 is of a
-//! behaviour that the service does not have yet.
+//! form, see `errors`.
 //!
 //! The parts know nothing of the crates that they test: `model` has AWS's names as data, `json` and
 //! `query` write requests and read answers by it.
@@ -31,6 +30,7 @@ const SECTION_6: &str = include_str!("section_6.txt");
 const SECTION_7: &str = include_str!("section_7.txt");
 const SECTION_8: &str = include_str!("section_8.txt");
 const SECTION_9: &str = include_str!("section_9.txt");
+const SECTION_10: &str = include_str!("section_10.txt");
 const SECTION_11: &str = include_str!("section_11.txt");
 
 /// The operations that the service does not offer yet.
@@ -81,6 +81,11 @@ async fn section_9_dead_letters() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn section_10_fair_queues() {
+    hold(5, SECTION_10).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn section_11_limits() {
     hold(20, SECTION_11).await;
 }
@@ -88,7 +93,8 @@ async fn section_11_limits() {
 #[test]
 fn every_name_of_the_model_is_asked_for() {
     let sections = [
-        SECTION_2, SECTION_4, SECTION_5, SECTION_6, SECTION_7, SECTION_8, SECTION_9, SECTION_11,
+        SECTION_2, SECTION_4, SECTION_5, SECTION_6, SECTION_7, SECTION_8, SECTION_9, SECTION_10,
+        SECTION_11,
     ];
     let asked = |name: &str| sections.iter().any(|section| section.contains(name));
     let model = model::model();
