@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use hikyaku_metadata::TenantId;
+
 /// The configuration of the front.
 #[derive(Clone, Debug)]
 pub struct GatewayConfig {
@@ -13,6 +15,17 @@ pub struct GatewayConfig {
     pub region: String,
     /// What a client may take.
     pub limits: GatewayLimits,
+    /// Queues whose messages are counted by themselves; those of all others are counted together.
+    pub shown_queues: Vec<ShownQueue>,
+}
+
+/// A queue whose messages have series of their own among the metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownQueue {
+    /// The owner.
+    pub tenant: TenantId,
+    /// The name.
+    pub name: String,
 }
 
 /// What clients may take of the front. Beyond it they are refused at once.
@@ -64,6 +77,7 @@ impl Default for GatewayConfig {
             public_url: None,
             region: "us-east-1".to_owned(),
             limits: GatewayLimits::default(),
+            shown_queues: Vec::new(),
         }
     }
 }

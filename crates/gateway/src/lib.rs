@@ -33,7 +33,7 @@ mod tls;
 mod unproved;
 
 pub use access::Access;
-pub use config::{GatewayConfig, GatewayLimits};
+pub use config::{GatewayConfig, GatewayLimits, ShownQueue};
 pub use gateway::Gateway;
 pub use listener::{Listener, TcpFront, listen_tcp};
 pub use metrics::MetricsSource;

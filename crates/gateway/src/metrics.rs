@@ -1,7 +1,9 @@
 //! The front's numbers, and the page that shows them with the node's.
 //!
 //! The number of series is bounded: actions, error codes and partitions are, and queues are only
-//! counted.
+//! counted but for those that the configuration names.
+
+mod messages;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,11 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::config::ShownQueue;
 use crate::connections::TooMany;
 use hikyaku_cluster::Node;
 use hikyaku_sqs::action::Action;
 use hikyaku_sqs::batch::BatchFailure;
 use hikyaku_sqs::error::ErrorCode;
+use messages::MessageMetrics;
 
 /// Adds metrics of another part of the server to the page, in Prometheus's text format.
 pub type MetricsSource = Arc<dyn Fn(&mut String) + Send + Sync>;
@@ -24,6 +28,7 @@ const UNKNOWN_ACTION: &str = "unknown";
 /// Counters of the front.
 #[derive(Default)]
 pub(crate) struct Metrics {
+    pub(crate) messages: MessageMetrics,
     succeeded: [AtomicU64; Action::ALL.len()],
     /// By action and code. Refusals are rare enough for a lock.
     refused: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
@@ -93,6 +98,14 @@ struct Durations {
 }
 
 impl Metrics {
+    /// Counters that tell the messages of these queues apart.
+    pub(crate) fn showing(queues: &[ShownQueue]) -> Self {
+        Self {
+            messages: MessageMetrics::showing(queues),
+            ..Self::default()
+        }
+    }
+
     /// Counts an answer.
     pub(crate) fn count(&self, action: Option<Action>, refusal: Option<ErrorCode>) {
         match (action, refusal) {
@@ -200,6 +213,7 @@ impl Metrics {
             family(&mut page, name, kind, help);
             line(&mut page, format_args!("{name} {value}"));
         }
+        self.messages.write(&mut page, node);
         write_partitions(&mut page, node);
         for source in sources {
             source(&mut page);

@@ -405,6 +405,11 @@ impl Partition {
         self.tombstones.contains_key(&queue)
     }
 
+    /// The queues that are hosted, by id.
+    pub fn queues(&self) -> impl Iterator<Item = QueueId> {
+        self.slices.keys().copied()
+    }
+
     /// The messages of a slice at `now`, which may be ahead of the last entry.
     pub fn counts(&self, queue: QueueId, now: u64) -> Option<Counts> {
         self.slice(queue).map(|slice| slice.counts(now))

@@ -9,6 +9,7 @@ mod auth;
 mod cluster;
 mod keys;
 mod load;
+mod metrics;
 mod users;
 mod value;
 
@@ -18,6 +19,7 @@ pub use auth::{AuthConfig, ConfiguredKey, SECRET_MIN_BYTES, Secret};
 pub use cluster::{ClusterConfig, PeerTlsConfig, Roles};
 pub use keys::{KEYS, Key};
 pub use load::{ConfigError, Loaded, Origin, Preset};
+pub use metrics::MetricsConfig;
 pub use users::ConfiguredUser;
 pub use value::{LogFilter, LogFormat, PeerAddress};
 
@@ -59,6 +61,8 @@ pub struct Config {
     pub storage: LogConfig,
     /// What is logged, and how.
     pub log: LogOutput,
+    /// What is counted by itself.
+    pub metrics: MetricsConfig,
 }
 
 /// Whether clients speak TLS: with a certificate and its key they all do, without them none does.
@@ -150,6 +154,7 @@ impl Default for Config {
             raft: RaftConfig::default(),
             storage: LogConfig::default(),
             log: LogOutput::default(),
+            metrics: MetricsConfig::default(),
         }
     }
 }

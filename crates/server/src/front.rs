@@ -139,6 +139,7 @@ fn gateway_config(config: &Config) -> GatewayConfig {
     GatewayConfig {
         public_url: config.public_url.clone(),
         region: config.region.clone(),
+        shown_queues: config.metrics.queues.clone(),
         limits: GatewayLimits {
             connections: limits.connections,
             connections_per_address: limits.connections_per_address,

@@ -146,6 +146,16 @@ impl PartitionHandle {
         counts.unwrap_or_default()
     }
 
+    /// Counts the messages of every queue that has some here, at `now_ms`. Looks at each of them: for
+    /// metrics.
+    pub fn all_counts(&self, now_ms: u64) -> Vec<(QueueId, Counts)> {
+        self.group.with_machine(|machine| {
+            let machine = &machine.0;
+            let counts = |queue| Some((queue, machine.counts(queue, now_ms)?));
+            machine.queues().filter_map(counts).collect()
+        })
+    }
+
     /// The replicated index applied here, for metrics.
     pub fn applied_index(&self) -> u64 {
         self.group.watch_applied().borrow().index

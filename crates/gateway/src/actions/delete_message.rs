@@ -14,7 +14,10 @@ pub(super) async fn run(request: DeleteMessage<'_>, call: &Call<'_>) -> Result<V
     let handle = request.check()?;
     let mut results = call.node.delete(&queue, &[handle]).await;
     match results.pop().expect("one result per handle") {
-        Ok(()) => Ok(NO_OUTPUT),
+        Ok(()) => {
+            call.metrics.messages.deleted(&queue);
+            Ok(NO_OUTPUT)
+        }
         Err(HandleError::Invalid) => Err(SqsError::receipt_handle_is_invalid(handle)),
         Err(HandleError::Refused(error)) => Err(refusal(handle, error)),
         Err(HandleError::Call(error)) => Err(failure::of_call(error)),

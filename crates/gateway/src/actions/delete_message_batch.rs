@@ -31,7 +31,10 @@ pub(super) async fn run(
         let outcome =
             entry.checked.and_then(
                 |handle| match results.next().expect("one result per handle") {
-                    Ok(()) => Ok(BatchSuccess { id }),
+                    Ok(()) => {
+                        call.metrics.messages.deleted(&queue);
+                        Ok(BatchSuccess { id })
+                    }
                     Err(HandleError::Invalid) => Err(SqsError::receipt_handle_is_invalid(handle)),
                     Err(HandleError::Refused(error)) => Err(refusal(handle, error)),
                     Err(HandleError::Call(error)) => Err(failure::of_entry_call(error)),

@@ -24,6 +24,7 @@ pub(super) async fn run(request: ReceiveMessage<'_>, call: &Call<'_>) -> Result<
     let queue = call.find_queue(&request.queue).await?;
     let receive = request.check(facts_of(&queue))?;
     let mut received = take(&queue, &receive, call).await?;
+    call.metrics.messages.received(&queue, received.len());
     let sources: Vec<Option<QueueArn>> = received
         .iter()
         .map(|message| source_of(message, &queue, call))

@@ -20,6 +20,8 @@ pub(super) async fn run(request: SendMessage<'_>, call: &Call<'_>) -> Result<Vec
     let mut sent = call.node.send(&queue, messages).await;
     match sent.pop().expect("one result per message") {
         Ok(sent) => {
+            let messages = &call.metrics.messages;
+            messages.sent(&queue, size_bytes(&message), &sent);
             // Of a duplicate both are those of the first send. No source shows which sequence number AWS
             // answers then (SQS-CONTRACT section 12); this one names the message that there is.
             let id = MessageId(sent.id.0);
@@ -43,6 +45,11 @@ pub(super) fn outgoing(message: &CheckedMessage<'_>, id: [u8; 16], call: &Call<'
         message_group: message_group.map(|group| group.as_str().to_owned()),
         deduplication_id: deduplication_id.map(|id| id.as_str().to_owned()),
     }
+}
+
+/// The bytes of a message that count towards its size.
+pub(super) fn size_bytes(message: &CheckedMessage<'_>) -> usize {
+    message.body.as_str().len() + message.attributes.size_bytes()
 }
 
 /// Why the machine did not take one message. It was checked here by the same rules, but a partition

@@ -8,7 +8,7 @@ use hikyaku_sqs::actions::send_message_batch::{
 use hikyaku_sqs::error::SqsError;
 use hikyaku_sqs::message::stored::MessageId;
 
-use super::send_message::{outgoing, refusal};
+use super::send_message::{outgoing, refusal, size_bytes};
 use crate::attributes::facts_of;
 use crate::call::Call;
 use crate::failure;
@@ -37,12 +37,16 @@ pub(super) async fn run(
         let id = entry.id;
         let outcome = entry.checked.and_then(|message| {
             match results.next().expect("one result per message") {
-                Ok(sent) => Ok(SendMessageBatchSuccess::new(
-                    id,
-                    MessageId(sent.id.0),
-                    message.digests(),
-                    sent.sequence,
-                )),
+                Ok(sent) => {
+                    let messages = &call.metrics.messages;
+                    messages.sent(&queue, size_bytes(&message), &sent);
+                    Ok(SendMessageBatchSuccess::new(
+                        id,
+                        MessageId(sent.id.0),
+                        message.digests(),
+                        sent.sequence,
+                    ))
+                }
                 Err(SendFailure::Refused(error)) => Err(refusal(&message, error)),
                 Err(SendFailure::Call(error)) => Err(failure::of_entry_call(error)),
             }

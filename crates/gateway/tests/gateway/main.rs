@@ -6,6 +6,7 @@ mod access;
 mod contract;
 mod harness;
 mod limits;
+mod message_metrics;
 mod messages;
 mod permissions;
 mod query;

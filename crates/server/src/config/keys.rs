@@ -316,6 +316,11 @@ pub const KEYS: &[Key] = &[
         log.level,
         "off, error, warn, info, debug or trace; by module: info,MODULE=debug"
     ),
+    key!(
+        "metrics.queues",
+        metrics.queues,
+        "Queues that /metrics counts by themselves, TENANT/NAME,...; at most 100; all others are one, _other"
+    ),
 ];
 
 impl Key {
