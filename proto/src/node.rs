@@ -1184,6 +1184,9 @@ pub struct CatalogueChange {
     pub removed: ::prost::alloc::vec::Vec<u64>,
     #[prost(message, repeated, tag = "7")]
     pub replicas: ::prost::alloc::vec::Vec<PlacedGroup>,
+    /// with their access keys, whose secrets are sealed
+    #[prost(bytes = "bytes", repeated, tag = "8")]
+    pub tenants: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 /// Where the replicas of a group are, in the metadata's own encoding.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -13,15 +13,19 @@ use std::sync::{Arc, Mutex, RwLock};
 use futures_util::future::BoxFuture;
 use hikyaku_metadata::{
     Changes, ClusterRecord, GroupKey, Metadata, QueueRecord, ReplicaId, Replicas, Role, TenantId,
+    TenantRecord,
 };
 use hikyaku_queue::{Descriptor, HandleKey, HandleSealer, QueueId};
 use hikyaku_raft::Group;
 use tokio::sync::{mpsc, watch};
 
 use crate::machines::{MetadataMachine, group_number, group_with_number};
+pub use memory_copy::MemoryCopy;
+
+mod memory_copy;
 
 /// Key of the cluster's record in the store; queues are under `q` and their id, the replicas of
-/// groups under `g` and the group.
+/// groups under `g` and the group, tenants under `t` and their twelve digits.
 const CLUSTER_KEY: &[u8] = b"c";
 
 /// Updates that may wait for the store; more, and it is rewritten as a whole.
@@ -54,6 +58,8 @@ pub struct Change {
     pub cluster: Option<ClusterRecord>,
     /// Groups whose replicas changed.
     pub replicas: Vec<(GroupKey, Replicas)>,
+    /// Tenants changed, with their access keys.
+    pub tenants: Vec<TenantRecord>,
     /// Records changed.
     pub changed: Vec<QueueRecord>,
     /// Queues removed.
@@ -95,6 +101,9 @@ struct State {
     sealer: Option<Arc<HandleSealer>>,
     queues: BTreeMap<QueueId, Arc<QueueRecord>>,
     names: BTreeMap<TenantId, BTreeMap<String, QueueId>>,
+    tenants: BTreeMap<TenantId, Arc<TenantRecord>>,
+    /// Owners of access keys.
+    owners: BTreeMap<String, TenantId>,
 }
 
 impl Catalogue {
@@ -212,6 +221,27 @@ impl Catalogue {
     /// Follows changes of nodes and replicas.
     pub fn watch_placed(&self) -> watch::Receiver<u64> {
         self.placed.subscribe()
+    }
+
+    /// A tenant that has a record.
+    pub fn tenant(&self, tenant: TenantId) -> Option<Arc<TenantRecord>> {
+        self.read().tenants.get(&tenant).cloned()
+    }
+
+    /// Every tenant that has a record, by id, with the number of its queues.
+    pub fn tenants(&self) -> Vec<(Arc<TenantRecord>, usize)> {
+        let state = self.read();
+        let queues = |tenant| state.names.get(&tenant).map_or(0, BTreeMap::len);
+        let tenants = state.tenants.values();
+        let counted = tenants.map(|it| (Arc::clone(it), queues(it.tenant)));
+        counted.collect()
+    }
+
+    /// Whose an access key is.
+    pub fn owner_of_key(&self, key: &str) -> Option<Arc<TenantRecord>> {
+        let state = self.read();
+        let owner = state.owners.get(key)?;
+        state.tenants.get(owner).cloned()
     }
 
     /// How many queues there are.
@@ -335,6 +365,12 @@ impl Catalogue {
             update.puts.push((group_key(group), replicas.encode()));
             state.replicas.insert(group, replicas);
         }
+        for tenant in change.tenants {
+            update
+                .puts
+                .push((tenant_key(tenant.tenant), tenant.encode()));
+            state.put_tenant(tenant);
+        }
         for queue in change.removed {
             update.deletes.push(queue_key(queue));
             state.remove(queue);
@@ -394,6 +430,7 @@ impl Change {
                 .into_iter()
                 .map(|(group, replicas)| (group, replicas.clone()))
                 .collect(),
+            tenants: difference.tenants.into_iter().cloned().collect(),
             changed: difference.changed.into_iter().cloned().collect(),
             removed: difference.removed,
         })
@@ -419,7 +456,9 @@ impl State {
         let groups = groups.map(|(group, replicas)| (group_key(*group), replicas.encode()));
         let queues = self.queues.values();
         let queues = queues.map(|record| (queue_key(record.descriptor.id), record.encode()));
-        let puts = cluster.chain(groups).chain(queues).collect();
+        let tenants = self.tenants.values();
+        let tenants = tenants.map(|record| (tenant_key(record.tenant), record.encode()));
+        let puts = cluster.chain(groups).chain(tenants).chain(queues).collect();
         CopyUpdate {
             replace_all: true,
             revision: self.revision,
@@ -436,6 +475,18 @@ impl State {
             .or_default()
             .insert(record.name.clone(), id);
         self.queues.insert(id, Arc::new(record));
+    }
+
+    fn put_tenant(&mut self, record: TenantRecord) {
+        let tenant = record.tenant;
+        if let Some(before) = self.tenants.remove(&tenant) {
+            for key in before.keys.keys() {
+                self.owners.remove(key);
+            }
+        }
+        let keys = record.keys.keys();
+        self.owners.extend(keys.map(|key| (key.clone(), tenant)));
+        self.tenants.insert(tenant, Arc::new(record));
     }
 
     fn remove(&mut self, queue: QueueId) {
@@ -482,6 +533,10 @@ fn group_of_key(key: &[u8]) -> Option<GroupKey> {
     Some(group_with_number(u64::from_be_bytes(number)))
 }
 
+fn tenant_key(tenant: TenantId) -> Vec<u8> {
+    format!("t{tenant}").into_bytes()
+}
+
 fn load(store: &dyn CatalogueCopy) -> io::Result<State> {
     let (revision, pairs) = store.load()?;
     if revision == 0 {
@@ -503,46 +558,14 @@ fn load(store: &dyn CatalogueCopy) -> io::Result<State> {
         } else if let Some(group) = group_of_key(&key) {
             let replicas = Replicas::decode(&value).map_err(io::Error::other)?;
             state.replicas.insert(group, replicas);
+        } else if key.starts_with(b"t") {
+            let tenant = TenantRecord::decode(&value).map_err(io::Error::other)?;
+            state.put_tenant(tenant);
         } else {
             state.put(QueueRecord::decode(&value).map_err(io::Error::other)?);
         }
     }
     Ok(state)
-}
-
-/// A copy in memory, for simulations and for nodes that keep nothing.
-#[derive(Default)]
-pub struct MemoryCopy(Mutex<Held>);
-
-#[derive(Default)]
-struct Held {
-    revision: u64,
-    pairs: BTreeMap<Vec<u8>, Vec<u8>>,
-}
-
-impl CatalogueCopy for MemoryCopy {
-    fn load(&self) -> io::Result<(u64, Pairs)> {
-        let held = self.0.lock().expect("no panic happens under this lock");
-        let pairs = held
-            .pairs
-            .iter()
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        Ok((held.revision, pairs))
-    }
-
-    fn apply(&self, update: CopyUpdate) -> BoxFuture<'static, io::Result<()>> {
-        let mut held = self.0.lock().expect("no panic happens under this lock");
-        if update.replace_all {
-            held.pairs.clear();
-        }
-        held.revision = update.revision;
-        for key in update.deletes {
-            held.pairs.remove(&key);
-        }
-        held.pairs.extend(update.puts);
-        Box::pin(std::future::ready(Ok(())))
-    }
 }
 
 #[cfg(test)]

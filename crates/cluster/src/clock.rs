@@ -32,6 +32,8 @@ struct State {
     /// The latest T known and the monotonic instant at which it was true.
     known: Option<Point>,
     leading: bool,
+    /// The monotonic instant at which a leader was last heard, or this was one.
+    leader_at: Option<Duration>,
     /// Other voters' wall clocks minus ours, milliseconds, by node.
     offsets_ms: BTreeMap<u64, i64>,
 }
@@ -83,6 +85,7 @@ impl PartitionClock {
         if state.leading {
             self.advance(&mut state);
             state.leading = false;
+            state.leader_at = Some(self.clock.monotonic());
         }
     }
 
@@ -95,6 +98,17 @@ impl PartitionClock {
         }
         let now = self.clock.monotonic();
         state.known.map(|known| known.extended_to(now) / 1_000)
+    }
+
+    /// How long ago a leader was heard; nothing on the leader itself, `None` when none was. What other
+    /// followers believe does not count.
+    pub fn leader_age(&self) -> Option<Duration> {
+        let state = self.lock();
+        let age = |at| self.clock.monotonic().saturating_sub(at);
+        match state.leading {
+            true => Some(Duration::ZERO),
+            false => state.leader_at.map(age),
+        }
     }
 
     /// Moves a leader's T to this moment, steered towards the wall clocks.
@@ -165,6 +179,7 @@ impl GroupClock for PartitionClock {
         // A T that no entry could carry is nobody's T.
         if !state.leading && time_ms <= LATEST_T {
             self.hear(&mut state, time_ms);
+            state.leader_at = Some(self.clock.monotonic());
         }
     }
 
@@ -267,6 +282,23 @@ mod tests {
         let (_, clock) = clock_at(u64::MAX);
         clock.lead(0);
         assert_eq!(clock.now_ms(), Some(LATEST_T));
+    }
+
+    #[test]
+    fn who_hears_followers_alone_has_heard_no_leader() {
+        let (hands, clock) = clock_at(50_000);
+        clock.heard_follower(2, 50_000, 20_000);
+        assert_eq!(clock.leader_age(), None);
+        clock.heard_leader_time(20_000);
+        hands.pass(700);
+        clock.heard_follower(2, 50_700, 20_700);
+        assert_eq!(clock.leader_age(), Some(Duration::from_millis(700)));
+        clock.lead(20_700);
+        hands.pass(300);
+        assert_eq!(clock.leader_age(), Some(Duration::ZERO));
+        clock.follow();
+        hands.pass(200);
+        assert_eq!(clock.leader_age(), Some(Duration::from_millis(200)));
     }
 
     #[test]

@@ -142,6 +142,13 @@ impl ControlPlane {
         self.seat.now_ms()
     }
 
+    /// How long ago this node last heard from the metadata's leader; nothing if it leads them, `None` when
+    /// it has not since its start, or has no copy of them yet.
+    pub fn heard(&self) -> Option<Duration> {
+        let synced = *self.catalogue.watch_synced().borrow() > 0;
+        self.seat.clock().leader_age().filter(|_| synced)
+    }
+
     /// Whether this node leads the metadata and answers for them: its term and T then.
     pub fn leads(&self) -> Option<(u64, u64)> {
         let serves = *self.serving.borrow() && !self.is_cut_off();

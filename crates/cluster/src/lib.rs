@@ -31,6 +31,7 @@ mod queues;
 mod router;
 mod seats;
 mod survey;
+mod tenants;
 mod watch;
 mod wishes;
 

@@ -182,7 +182,7 @@ impl Node {
     }
 }
 
-fn unexpected<E: std::error::Error>(reply: &Reply) -> ControlError<E> {
+pub(crate) fn unexpected<E: std::error::Error>(reply: &Reply) -> ControlError<E> {
     tracing::error!(
         ?reply,
         "the metadata answered another question than was asked"

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hikyaku_metadata::{ClusterRecord, DecodeError, GroupKey, QueueRecord, Replicas, Role};
+use hikyaku_metadata::{
+    ClusterRecord, DecodeError, GroupKey, QueueRecord, Replicas, Role, TenantRecord,
+};
 use hikyaku_proto::node as wire;
 use hikyaku_queue::QueueId;
 use hikyaku_raft::Peers;
@@ -274,11 +276,13 @@ impl Watch {
 fn change_to_wire(change: Change, synced: u64) -> wire::CatalogueChange {
     let cluster = change.cluster.map(|cluster| cluster.encode().into());
     let changed = change.changed.iter();
+    let tenants = change.tenants.iter();
     wire::CatalogueChange {
         synced,
         revision: change.revision,
         replace_all: change.replace_all,
         cluster: cluster.unwrap_or_default(),
+        tenants: tenants.map(|record| record.encode().into()).collect(),
         changed: changed.map(|record| record.encode().into()).collect(),
         removed: change.removed.iter().map(|queue| queue.0).collect(),
         replicas: change
@@ -306,6 +310,8 @@ fn change_from_wire(
     };
     let changed = change.changed.iter();
     let changed = changed.map(|record| QueueRecord::decode(record));
+    let tenants = change.tenants.iter();
+    let tenants = tenants.map(|record| TenantRecord::decode(record));
     let replicas = change.replicas.iter().map(|placed| {
         let replicas = Replicas::decode(&placed.replicas)?;
         Ok((group_with_number(placed.group), replicas))
@@ -316,6 +322,7 @@ fn change_from_wire(
         replace_all: change.replace_all,
         cluster,
         replicas: replicas.collect::<Result<_, DecodeError>>()?,
+        tenants: tenants.collect::<Result<_, _>>()?,
         changed: changed.collect::<Result<_, _>>()?,
         removed: change.removed.into_iter().map(QueueId).collect(),
     }))

@@ -320,7 +320,8 @@ impl Gateway {
     /// Finds out who makes a request; reads the body of one whose head is in order, if there is room
     /// for it.
     async fn believe(&self, request: &Parts, body: RequestBody) -> Result<Believed<'_>, SqsError> {
-        let admitted = self.access.admit(request)?;
+        let node = self.node.get().map(|node| &**node);
+        let admitted = self.access.admit(request, node)?;
         let units = u32::try_from(body.most_bytes() / BODY_UNIT + 1).unwrap_or(u32::MAX);
         let room = self.bodies.try_acquire_many(units);
         let room = room.map_err(|_| SqsError::throttled())?;
@@ -445,7 +446,7 @@ impl Gateway {
 
 /// A request whose sender is known, with its body and the room that the body takes.
 struct Believed<'a> {
-    caller: Caller<'a>,
+    caller: Caller,
     body: Bytes,
     _room: SemaphorePermit<'a>,
 }

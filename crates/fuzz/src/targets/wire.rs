@@ -189,6 +189,7 @@ fn seeds() -> Vec<Vec<u8>> {
             cluster: Bytes::from_static(b"cluster"),
             changed: vec![Bytes::from_static(b"record")],
             removed: vec![5, 6],
+            tenants: vec![Bytes::from_static(b"tenant")],
             replicas: vec![node::PlacedGroup {
                 group: 1,
                 replicas: Bytes::from_static(b"replicas"),

@@ -74,6 +74,7 @@ impl Default for Setup {
 
 /// A node with its front.
 pub struct Front {
+    pub node: Arc<Node>,
     pub stop: watch::Sender<bool>,
     pub serving: JoinHandle<()>,
     connect: mpsc::UnboundedSender<(DuplexStream, IpAddr)>,
@@ -138,6 +139,7 @@ impl Front {
         while !node.is_ready() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        let shown = Arc::clone(&node);
         let mut gateway = Gateway::new(Arc::clone(&node), setup.config, setup.access);
         if let Some(tls) = setup.tls {
             gateway = gateway.with_tls(tls);
@@ -149,6 +151,7 @@ impl Front {
         let (connect, made) = mpsc::unbounded_channel();
         let serving = Arc::new(gateway).serve(Made(made), stop.subscribe());
         Self {
+            node: shown,
             serving: tokio::spawn(serving),
             stop,
             connect,

@@ -16,5 +16,6 @@ mod robustness;
 mod serving;
 mod signers;
 mod strangers;
+mod tenants;
 mod terraform;
 mod tls;

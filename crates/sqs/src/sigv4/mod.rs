@@ -27,6 +27,7 @@ pub mod refusal;
 mod rules;
 
 use std::fmt;
+use std::ops::Deref;
 
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
@@ -117,7 +118,7 @@ impl Claim {
     }
 
     /// Joins the claim with its key, which must be of the same session.
-    pub fn bind(self, key: &AccessKey) -> Result<BoundClaim<'_>, Refusal> {
+    pub fn bind<K: Deref<Target = AccessKey>>(self, key: K) -> Result<BoundClaim<K>, Refusal> {
         assert_eq!(
             key.id(),
             self.access_key_id,
@@ -142,12 +143,12 @@ impl fmt::Debug for Claim {
 
 /// A claim whose key is known, and whose body is not.
 #[derive(Debug)]
-pub struct BoundClaim<'k> {
+pub struct BoundClaim<K> {
     claim: Claim,
-    key: &'k AccessKey,
+    key: K,
 }
 
-impl BoundClaim<'_> {
+impl<K: Deref<Target = AccessKey>> BoundClaim<K> {
     /// The service that was signed for: one of the policy's.
     #[must_use]
     pub fn service(&self) -> &str {
