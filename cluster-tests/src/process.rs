@@ -157,6 +157,11 @@ impl Server {
         self.data_dir.clone()
     }
 
+    /// Everything it wrote: its data, unless that is elsewhere, and its logs.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Has its data elsewhere, from its first start on.
     pub fn place(&mut self, data_dir: PathBuf) {
         self.data_dir = data_dir;

@@ -131,6 +131,117 @@ pub struct FoundResponse {
     #[prost(bytes = "bytes", tag = "1")]
     pub cluster_id: ::prost::bytes::Bytes,
 }
+/// An owner of queues and access keys.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Tenant {
+    /// twelve digits
+    #[prost(string, tag = "1")]
+    pub tenant: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(enumeration = "TenantState", tag = "3")]
+    pub state: i32,
+    /// 0: the default tenant, before it had a key
+    #[prost(uint64, tag = "4")]
+    pub created_at_ms: u64,
+    #[prost(uint32, tag = "5")]
+    pub queues: u32,
+    #[prost(uint32, tag = "6")]
+    pub keys: u32,
+}
+/// A tenant that is there already is created again without harm.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateTenantRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// empty: an id is drawn
+    #[prost(string, tag = "2")]
+    pub tenant: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateTenantResponse {
+    #[prost(message, optional, tag = "1")]
+    pub tenant: ::core::option::Option<Tenant>,
+    #[prost(bool, tag = "2")]
+    pub existed: bool,
+}
+/// Those that are deleted included, and not those that only a node's configuration names.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListTenantsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListTenantsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub tenants: ::prost::alloc::vec::Vec<Tenant>,
+}
+/// A state that the tenant has already is set again without harm.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetTenantStateRequest {
+    /// its id or its name
+    #[prost(string, tag = "1")]
+    pub tenant: ::prost::alloc::string::String,
+    /// DELETED deletes, with all queues
+    #[prost(enumeration = "TenantState", tag = "2")]
+    pub state: i32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetTenantStateResponse {
+    /// as it is now
+    #[prost(message, optional, tag = "1")]
+    pub tenant: ::core::option::Option<Tenant>,
+}
+/// A key that requests for a tenant may be signed with, without its secret.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AccessKey {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub tenant: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub active: bool,
+    #[prost(string, tag = "4")]
+    pub description: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "5")]
+    pub created_at_ms: u64,
+    /// the number of the sealing key
+    #[prost(uint32, tag = "6")]
+    pub sealed_by: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateAccessKeyRequest {
+    /// its id or its name
+    #[prost(string, tag = "1")]
+    pub tenant: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub description: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateAccessKeyResponse {
+    #[prost(message, optional, tag = "1")]
+    pub key: ::core::option::Option<AccessKey>,
+    /// told here and never again
+    #[prost(string, tag = "2")]
+    pub secret: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListAccessKeysRequest {
+    /// its id or its name; empty: of all
+    #[prost(string, tag = "1")]
+    pub tenant: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListAccessKeysResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub keys: ::prost::alloc::vec::Vec<AccessKey>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeAccessKeyRequest {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(enumeration = "AccessKeyChange", tag = "2")]
+    pub change: i32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeAccessKeyResponse {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum NodeState {
@@ -204,6 +315,73 @@ impl Role {
             "ROLE_LEAVING" => Some(Self::Leaving),
             "ROLE_ABANDONED" => Some(Self::Abandoned),
             "ROLE_DAMAGED" => Some(Self::Damaged),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TenantState {
+    Unspecified = 0,
+    Active = 1,
+    Suspended = 2,
+    Deleting = 3,
+    Deleted = 4,
+}
+impl TenantState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TENANT_STATE_UNSPECIFIED",
+            Self::Active => "TENANT_STATE_ACTIVE",
+            Self::Suspended => "TENANT_STATE_SUSPENDED",
+            Self::Deleting => "TENANT_STATE_DELETING",
+            Self::Deleted => "TENANT_STATE_DELETED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TENANT_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "TENANT_STATE_ACTIVE" => Some(Self::Active),
+            "TENANT_STATE_SUSPENDED" => Some(Self::Suspended),
+            "TENANT_STATE_DELETING" => Some(Self::Deleting),
+            "TENANT_STATE_DELETED" => Some(Self::Deleted),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum AccessKeyChange {
+    Unspecified = 0,
+    Enable = 1,
+    Disable = 2,
+    Delete = 3,
+}
+impl AccessKeyChange {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ACCESS_KEY_CHANGE_UNSPECIFIED",
+            Self::Enable => "ACCESS_KEY_CHANGE_ENABLE",
+            Self::Disable => "ACCESS_KEY_CHANGE_DISABLE",
+            Self::Delete => "ACCESS_KEY_CHANGE_DELETE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ACCESS_KEY_CHANGE_UNSPECIFIED" => Some(Self::Unspecified),
+            "ACCESS_KEY_CHANGE_ENABLE" => Some(Self::Enable),
+            "ACCESS_KEY_CHANGE_DISABLE" => Some(Self::Disable),
+            "ACCESS_KEY_CHANGE_DELETE" => Some(Self::Delete),
             _ => None,
         }
     }
@@ -410,6 +588,150 @@ pub mod admin_client {
                 .insert(GrpcMethod::new("hikyaku.admin.v1.Admin", "Stop"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn create_tenant(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateTenantRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateTenantResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.admin.v1.Admin/CreateTenant",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.admin.v1.Admin", "CreateTenant"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn list_tenants(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListTenantsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTenantsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.admin.v1.Admin/ListTenants",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.admin.v1.Admin", "ListTenants"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn set_tenant_state(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetTenantStateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetTenantStateResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.admin.v1.Admin/SetTenantState",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.admin.v1.Admin", "SetTenantState"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn create_access_key(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateAccessKeyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateAccessKeyResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.admin.v1.Admin/CreateAccessKey",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.admin.v1.Admin", "CreateAccessKey"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn list_access_keys(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListAccessKeysRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListAccessKeysResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.admin.v1.Admin/ListAccessKeys",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.admin.v1.Admin", "ListAccessKeys"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn change_access_key(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ChangeAccessKeyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeAccessKeyResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hikyaku.admin.v1.Admin/ChangeAccessKey",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hikyaku.admin.v1.Admin", "ChangeAccessKey"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -451,6 +773,48 @@ pub mod admin_server {
             &self,
             request: tonic::Request<super::StopRequest>,
         ) -> std::result::Result<tonic::Response<super::StopReport>, tonic::Status>;
+        async fn create_tenant(
+            &self,
+            request: tonic::Request<super::CreateTenantRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateTenantResponse>,
+            tonic::Status,
+        >;
+        async fn list_tenants(
+            &self,
+            request: tonic::Request<super::ListTenantsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTenantsResponse>,
+            tonic::Status,
+        >;
+        async fn set_tenant_state(
+            &self,
+            request: tonic::Request<super::SetTenantStateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetTenantStateResponse>,
+            tonic::Status,
+        >;
+        async fn create_access_key(
+            &self,
+            request: tonic::Request<super::CreateAccessKeyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateAccessKeyResponse>,
+            tonic::Status,
+        >;
+        async fn list_access_keys(
+            &self,
+            request: tonic::Request<super::ListAccessKeysRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListAccessKeysResponse>,
+            tonic::Status,
+        >;
+        async fn change_access_key(
+            &self,
+            request: tonic::Request<super::ChangeAccessKeyRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeAccessKeyResponse>,
+            tonic::Status,
+        >;
     }
     #[derive(Debug)]
     pub struct AdminServer<T> {
@@ -732,6 +1096,274 @@ pub mod admin_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = StopSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.admin.v1.Admin/CreateTenant" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateTenantSvc<T: Admin>(pub Arc<T>);
+                    impl<
+                        T: Admin,
+                    > tonic::server::UnaryService<super::CreateTenantRequest>
+                    for CreateTenantSvc<T> {
+                        type Response = super::CreateTenantResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateTenantRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Admin>::create_tenant(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateTenantSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.admin.v1.Admin/ListTenants" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListTenantsSvc<T: Admin>(pub Arc<T>);
+                    impl<T: Admin> tonic::server::UnaryService<super::ListTenantsRequest>
+                    for ListTenantsSvc<T> {
+                        type Response = super::ListTenantsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListTenantsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Admin>::list_tenants(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListTenantsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.admin.v1.Admin/SetTenantState" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetTenantStateSvc<T: Admin>(pub Arc<T>);
+                    impl<
+                        T: Admin,
+                    > tonic::server::UnaryService<super::SetTenantStateRequest>
+                    for SetTenantStateSvc<T> {
+                        type Response = super::SetTenantStateResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetTenantStateRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Admin>::set_tenant_state(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetTenantStateSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.admin.v1.Admin/CreateAccessKey" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateAccessKeySvc<T: Admin>(pub Arc<T>);
+                    impl<
+                        T: Admin,
+                    > tonic::server::UnaryService<super::CreateAccessKeyRequest>
+                    for CreateAccessKeySvc<T> {
+                        type Response = super::CreateAccessKeyResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateAccessKeyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Admin>::create_access_key(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateAccessKeySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.admin.v1.Admin/ListAccessKeys" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListAccessKeysSvc<T: Admin>(pub Arc<T>);
+                    impl<
+                        T: Admin,
+                    > tonic::server::UnaryService<super::ListAccessKeysRequest>
+                    for ListAccessKeysSvc<T> {
+                        type Response = super::ListAccessKeysResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListAccessKeysRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Admin>::list_access_keys(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListAccessKeysSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hikyaku.admin.v1.Admin/ChangeAccessKey" => {
+                    #[allow(non_camel_case_types)]
+                    struct ChangeAccessKeySvc<T: Admin>(pub Arc<T>);
+                    impl<
+                        T: Admin,
+                    > tonic::server::UnaryService<super::ChangeAccessKeyRequest>
+                    for ChangeAccessKeySvc<T> {
+                        type Response = super::ChangeAccessKeyResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ChangeAccessKeyRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Admin>::change_access_key(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ChangeAccessKeySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
@@ -101,10 +102,33 @@ impl Server {
     /// # Errors
     /// As [`Server::start`].
     pub async fn start_router(servers: &[Self]) -> anyhow::Result<Self> {
-        let mut router = Self::new(of_cluster(servers)?)?;
-        router.argue(&["--roles", "router"]);
+        let mut router = Self::routing(servers)?;
         router.restart().await?;
         Ok(router)
+    }
+
+    /// A router of the cluster that `servers` found.
+    ///
+    /// # Errors
+    /// When there is no room for its files.
+    pub fn routing(servers: &[Self]) -> anyhow::Result<Self> {
+        let mut router = Self::new(of_cluster(servers)?)?;
+        router.argue(&["--roles", "router"]);
+        Ok(router)
+    }
+
+    /// Believes, from its next start on, those alone whose access keys are sealed by the key in this file.
+    ///
+    /// # Errors
+    /// When it does not believe everybody now.
+    pub fn believe_keys(&mut self, sealing_key_file: &Path) -> anyhow::Result<()> {
+        let mut arguments = self.arguments.iter_mut();
+        let everybody = arguments.find(|it| *it == "--auth-accept-any-credentials");
+        let flag = everybody.context("it believes somebody already")?;
+        let value = arguments.next().context("a flag has a value")?;
+        *flag = "--auth-sealing-key-file".to_owned();
+        *value = sealing_key_file.display().to_string();
+        Ok(())
     }
 
     /// A node that joins the cluster that `servers` found, started once they are there.

@@ -13,3 +13,4 @@ mod peer_tls;
 mod power;
 mod sdk;
 mod sled;
+mod tenants;

@@ -14,6 +14,7 @@ mod door;
 mod port;
 mod service;
 mod stop;
+mod tenancy;
 mod token;
 mod view;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hikyaku_cluster::{ControlUnavailable, Founding, Node};
 use hikyaku_metadata::{
-    Command, Reply, SetNodeState, SetNodeStateError, SetReplication, SetReplicationError,
+    Command, Reply, SealingKeys, SetNodeState, SetNodeStateError, SetReplication,
+    SetReplicationError,
 };
 use hikyaku_proto::admin as wire;
 use hikyaku_proto::admin::admin_server::Admin;
@@ -12,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tonic::{Request, Response, Status};
 
 use crate::stop::StopOrder;
-use crate::view;
+use crate::{tenancy, view};
 
 /// How far this node is.
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub struct Desk {
     /// What the node waits for until then.
     waits: watch::Receiver<String>,
     orders: mpsc::Sender<StopOrder>,
+    /// What seals the secrets of access keys, if this node has it.
+    sealing: Option<SealingKeys>,
 }
 
 impl Desk {
@@ -44,7 +47,15 @@ impl Desk {
             standing,
             waits,
             orders,
+            sealing: None,
         }
+    }
+
+    /// Seals the secrets of new access keys with these keys; without them it creates none.
+    #[must_use]
+    pub fn with_sealing_keys(mut self, sealing: Option<SealingKeys>) -> Self {
+        self.sealing = sealing;
+        self
     }
 
     fn node(&self) -> Result<Arc<Node>, Status> {
@@ -158,6 +169,59 @@ impl Admin for Desk {
         // It is dropped when something else stopped the node at the same time.
         let report = reported.await.map_err(|_| stopping())?;
         Ok(Response::new(report.into()))
+    }
+
+    async fn create_tenant(
+        &self,
+        request: Request<wire::CreateTenantRequest>,
+    ) -> Result<Response<wire::CreateTenantResponse>, Status> {
+        let node = self.node()?;
+        let created = tenancy::create_tenant(&node, request.into_inner());
+        created.await.map(Response::new)
+    }
+
+    async fn list_tenants(
+        &self,
+        _: Request<wire::ListTenantsRequest>,
+    ) -> Result<Response<wire::ListTenantsResponse>, Status> {
+        let node = self.node()?;
+        tenancy::list_tenants(&node).await.map(Response::new)
+    }
+
+    async fn set_tenant_state(
+        &self,
+        request: Request<wire::SetTenantStateRequest>,
+    ) -> Result<Response<wire::SetTenantStateResponse>, Status> {
+        let node = self.node()?;
+        let set = tenancy::set_tenant_state(&node, request.into_inner());
+        set.await.map(Response::new)
+    }
+
+    async fn create_access_key(
+        &self,
+        request: Request<wire::CreateAccessKeyRequest>,
+    ) -> Result<Response<wire::CreateAccessKeyResponse>, Status> {
+        let (node, sealing) = (self.node()?, self.sealing.as_ref());
+        let created = tenancy::create_access_key(&node, sealing, request.into_inner());
+        created.await.map(Response::new)
+    }
+
+    async fn list_access_keys(
+        &self,
+        request: Request<wire::ListAccessKeysRequest>,
+    ) -> Result<Response<wire::ListAccessKeysResponse>, Status> {
+        let node = self.node()?;
+        let listed = tenancy::list_access_keys(&node, request.into_inner());
+        listed.await.map(Response::new)
+    }
+
+    async fn change_access_key(
+        &self,
+        request: Request<wire::ChangeAccessKeyRequest>,
+    ) -> Result<Response<wire::ChangeAccessKeyResponse>, Status> {
+        let node = self.node()?;
+        let changed = tenancy::change_access_key(&node, request.into_inner());
+        changed.await.map(Response::new)
     }
 }
 

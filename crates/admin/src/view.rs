@@ -1,7 +1,10 @@
 //! What an operator is shown, as it is sent.
 
 use hikyaku_cluster::Survey;
-use hikyaku_metadata::{GroupKey, NodeRecord, NodeState, Replicas, Role};
+use hikyaku_metadata::{
+    AccessKeyRecord, AccessKeyState, GroupKey, NodeRecord, NodeState, Replicas, Role, TenantId,
+    TenantRecord, TenantState,
+};
 use hikyaku_proto::admin as wire;
 
 /// The survey that a node made.
@@ -55,7 +58,7 @@ fn group(survey: &Survey, key: GroupKey, replicas: &Replicas) -> wire::Group {
 }
 
 /// A cluster has some thousands of anything at the most.
-fn count(number: usize) -> u32 {
+pub fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
@@ -79,6 +82,50 @@ pub fn state_of(state: i32) -> Option<NodeState> {
         wire::NodeState::Draining => Some(NodeState::Draining),
         wire::NodeState::Decommissioning => Some(NodeState::Decommissioning),
         wire::NodeState::Decommissioned => Some(NodeState::Decommissioned),
+    }
+}
+
+/// A tenant with so many queues.
+pub fn tenant(record: &TenantRecord, queues: usize) -> wire::Tenant {
+    wire::Tenant {
+        tenant: record.tenant.to_string(),
+        name: record.name.clone(),
+        state: tenant_state(record.state).into(),
+        created_at_ms: record.created_at_ms,
+        queues: count(queues),
+        keys: count(record.keys.len()),
+    }
+}
+
+/// An access key, without its secret.
+pub fn access_key(tenant: TenantId, key: &str, record: &AccessKeyRecord) -> wire::AccessKey {
+    wire::AccessKey {
+        key: key.to_owned(),
+        tenant: tenant.to_string(),
+        active: record.state == AccessKeyState::Active,
+        description: record.description.clone(),
+        created_at_ms: record.created_at_ms,
+        sealed_by: record.sealed.key,
+    }
+}
+
+fn tenant_state(state: TenantState) -> wire::TenantState {
+    match state {
+        TenantState::Active => wire::TenantState::Active,
+        TenantState::Suspended => wire::TenantState::Suspended,
+        TenantState::Deleting => wire::TenantState::Deleting,
+        TenantState::Deleted => wire::TenantState::Deleted,
+    }
+}
+
+/// A tenant's state, as it came; `None` when this version knows none such.
+pub fn tenant_state_of(state: i32) -> Option<TenantState> {
+    match wire::TenantState::try_from(state).ok()? {
+        wire::TenantState::Unspecified => None,
+        wire::TenantState::Active => Some(TenantState::Active),
+        wire::TenantState::Suspended => Some(TenantState::Suspended),
+        wire::TenantState::Deleting => Some(TenantState::Deleting),
+        wire::TenantState::Deleted => Some(TenantState::Deleted),
     }
 }
 

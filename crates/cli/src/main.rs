@@ -33,6 +33,10 @@ enum Command {
     Partition(operator::partition::Partition),
     /// Show how the cluster is, and what is wanted of it.
     Cluster(operator::cluster::Cluster),
+    /// Create tenants, suspend and delete them.
+    Tenant(operator::tenant::Tenant),
+    /// Create access keys for tenants, disable and delete them.
+    Key(operator::key::Key),
     /// Stop one node in order: it answers its clients, hands over what it leads, and ends.
     Drain(operator::drain::Drain),
     /// Load an SQS endpoint, measure it, and check what it hands out.
@@ -52,6 +56,8 @@ fn main() -> ExitCode {
         Command::Node(node) => node.run(),
         Command::Partition(partition) => partition.run(),
         Command::Cluster(cluster) => cluster.run(),
+        Command::Tenant(tenant) => tenant.run(),
+        Command::Key(key) => key.run(),
         Command::Drain(drain) => drain.run(),
         Command::Bench(options) => hikyaku_bench::run(*options).map_err(Error::new),
     };

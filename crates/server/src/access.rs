@@ -3,6 +3,7 @@
 use crate::config::{Config, ConfiguredUser, Secret, check_secret};
 use hikyaku_cluster::Clock;
 use hikyaku_gateway::Access;
+use hikyaku_metadata::SealingKeys;
 use hikyaku_sqs::policy::{IdentityPolicy, PolicyFault};
 use hikyaku_sqs::sigv4::key::{AccessKey, InvalidAccessKeyId};
 use std::path::{Path, PathBuf};
@@ -53,7 +54,11 @@ pub enum AccessError {
 }
 
 /// Reads the secrets and says who may ask.
-pub(crate) fn of(config: &Config, clock: Arc<dyn Clock>) -> Result<Access, AccessError> {
+pub(crate) fn of(
+    config: &Config,
+    sealing: Option<SealingKeys>,
+    clock: Arc<dyn Clock>,
+) -> Result<Access, AccessError> {
     let auth = &config.auth;
     if auth.accept_any_credentials {
         if !config.listen.ip().is_loopback() {
@@ -70,7 +75,11 @@ pub(crate) fn of(config: &Config, clock: Arc<dyn Clock>) -> Result<Access, Acces
         keys.push((key.tenant, AccessKey::new(&key.access_key_id, secret)?));
     }
     let region = auth.strict_region.then(|| config.region.clone());
-    with_users(Access::of_keys(keys, region, clock), &auth.users)
+    let mut access = Access::of_keys(keys, region, clock);
+    if let Some(sealing) = sealing {
+        access = access.with_sealing_keys(sealing);
+    }
+    with_users(access, &auth.users)
 }
 
 fn with_users(mut access: Access, users: &[ConfiguredUser]) -> Result<Access, AccessError> {

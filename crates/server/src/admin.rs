@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::run::RunError;
 use hikyaku_admin::{AdminPort, Desk, InvalidToken, Standing, StopOrder, Token};
 use hikyaku_cluster::{Founding, Node};
+use hikyaku_metadata::SealingKeys;
 use rustls::ServerConfig;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,7 @@ impl Operators {
     pub(crate) async fn open(
         config: &Config,
         tls: Option<Arc<ServerConfig>>,
+        sealing: Option<SealingKeys>,
         waits: watch::Receiver<String>,
     ) -> Result<Self, RunError> {
         let standing = watch::Sender::new(Standing::Starting);
@@ -62,7 +64,7 @@ impl Operators {
             let port = port
                 .await
                 .map_err(|source| RunError::ListenForOperators { address, source })?;
-            let desk = Desk::new(standing.subscribe(), waits, order);
+            let desk = Desk::new(standing.subscribe(), waits, order).with_sealing_keys(sealing);
             let stop = async {
                 // An error means that nobody can ask to stop any more, and is taken as being asked.
                 stopped.await.ok();

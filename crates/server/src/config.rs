@@ -285,8 +285,10 @@ impl Config {
     /// Checks that somebody may ask: an open node has to be asked for.
     pub(crate) fn check_somebody_may_ask(&self) -> Result<(), Disagreement> {
         let auth = &self.auth;
-        let somebody = auth.accept_any_credentials || !auth.keys.is_empty();
-        let rule = "must name an access key, unless everyone may ask for everything by";
+        let somebody =
+            auth.accept_any_credentials || !auth.keys.is_empty() || auth.sealing_key_file.is_some();
+        let rule = "must name an access key, unless operators create some, with auth.sealing_key_file, or \
+                    everyone may ask for everything by";
         let any = Counterpart::Key("auth.accept_any_credentials");
         holds(somebody, "auth.keys", rule, any)
     }

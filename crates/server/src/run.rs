@@ -13,6 +13,7 @@ use crate::front::{Front, Tls};
 use crate::identity::{self, IdentityError};
 use crate::membership::Membership;
 use crate::peer_net::PeerNet;
+use crate::sealing::{self, SealingError};
 use crate::storage_metrics;
 use crate::tls::TlsError;
 use hikyaku_cluster::{
@@ -42,6 +43,9 @@ pub enum RunError {
     /// An access key cannot be used.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// The sealing keys cannot be used.
+    #[error(transparent)]
+    Sealing(#[from] SealingError),
     /// The operator's token cannot be used.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -115,12 +119,15 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let access = access::of(&config, Arc::clone(&clock))?;
+    let sealing = config.auth.sealing_key_file.as_deref();
+    let sealing = sealing.map(sealing::read).transpose()?;
+    let access = access::of(&config, sealing.clone(), Arc::clone(&clock))?;
     let tls = config.tls.files().map(Tls::open).transpose()?;
     let operators_tls = tls.as_ref().map(Tls::admin_port);
     let front = Front::open(&config, access, tls).await?;
     let peer_net = PeerNet::open(&config)?;
-    let mut operators = Operators::open(&config, operators_tls, front.waits()).await?;
+    let operators = Operators::open(&config, operators_tls, sealing, front.waits());
+    let mut operators = operators.await?;
     let ended = if config.roles.storage {
         run_storage(
             config,

@@ -141,11 +141,13 @@ fn nobody_serves_without_keys_unless_everyone_may_ask() {
     assert!(matches!(refusal, ServeError::Configuration(_)));
     assert_eq!(
         refusal.to_string(),
-        "auth.keys = not set (default) must name an access key, unless everyone may ask for \
-         everything by auth.accept_any_credentials = false (default)"
+        "auth.keys = not set (default) must name an access key, unless operators create \
+         some, with auth.sealing_key_file, or everyone may ask for everything by auth.accept_any_credentials = false (default)"
     );
     let open = load("", &[("auth.accept_any_credentials", "true")]).unwrap();
     open.check_servable().unwrap();
+    let sealed = load("", &[("auth.sealing_key_file", "/run/sealing")]).unwrap();
+    sealed.check_servable().unwrap();
     let key = format!("000000000000:AKIAONE:{SECRET}");
     let both = [
         ("auth.accept_any_credentials", "true"),

@@ -20,6 +20,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// How long it may take to answer: as long as an orderly stop may take, and a little more.
 const ANSWER_LIMIT: Duration = Duration::from_secs(110);
 
+/// What is said of an answer that lacks what it should tell.
+const UNTOLD: &str = "the node did not say what came of it";
+
 /// A node that answers.
 pub struct Connection {
     client: AdminClient<InterceptedService<Channel, Bearer>>,
@@ -97,6 +100,63 @@ impl Connection {
     pub async fn set_replication(&mut self, replication: u32) -> anyhow::Result<()> {
         let request = wire::SetReplicationRequest { replication };
         self.client.set_replication(request).await.map_err(told)?;
+        Ok(())
+    }
+
+    /// Creates a tenant, or finds it; tells whether it was there before.
+    pub async fn create_tenant(
+        &mut self,
+        request: wire::CreateTenantRequest,
+    ) -> anyhow::Result<(wire::Tenant, bool)> {
+        let answer = self.client.create_tenant(request).await.map_err(told)?;
+        let answer = answer.into_inner();
+        Ok((answer.tenant.context(UNTOLD)?, answer.existed))
+    }
+
+    /// The tenants, deleted ones included.
+    pub async fn tenants(&mut self) -> anyhow::Result<Vec<wire::Tenant>> {
+        let answer = self.client.list_tenants(wire::ListTenantsRequest {}).await;
+        Ok(answer.map_err(told)?.into_inner().tenants)
+    }
+
+    /// Sets what is wanted of a tenant; gives it as it is then.
+    pub async fn set_tenant_state(
+        &mut self,
+        tenant: String,
+        state: wire::TenantState,
+    ) -> anyhow::Result<wire::Tenant> {
+        let state = state.into();
+        let request = wire::SetTenantStateRequest { tenant, state };
+        let answer = self.client.set_tenant_state(request).await.map_err(told)?;
+        answer.into_inner().tenant.context(UNTOLD)
+    }
+
+    /// Creates an access key; gives it with its secret.
+    pub async fn create_access_key(
+        &mut self,
+        request: wire::CreateAccessKeyRequest,
+    ) -> anyhow::Result<(wire::AccessKey, String)> {
+        let answer = self.client.create_access_key(request).await.map_err(told)?;
+        let answer = answer.into_inner();
+        Ok((answer.key.context(UNTOLD)?, answer.secret))
+    }
+
+    /// The access keys of a tenant, or of all when it is empty.
+    pub async fn access_keys(&mut self, tenant: String) -> anyhow::Result<Vec<wire::AccessKey>> {
+        let request = wire::ListAccessKeysRequest { tenant };
+        let answer = self.client.list_access_keys(request).await.map_err(told)?;
+        Ok(answer.into_inner().keys)
+    }
+
+    /// Enables, disables or deletes an access key.
+    pub async fn change_access_key(
+        &mut self,
+        key: String,
+        change: wire::AccessKeyChange,
+    ) -> anyhow::Result<()> {
+        let change = change.into();
+        let request = wire::ChangeAccessKeyRequest { key, change };
+        self.client.change_access_key(request).await.map_err(told)?;
         Ok(())
     }
 }

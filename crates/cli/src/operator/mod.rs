@@ -7,10 +7,12 @@
 pub mod cluster;
 mod connection;
 pub mod drain;
+pub mod key;
 mod names;
 pub mod node;
 pub mod partition;
 mod table;
+pub mod tenant;
 
 use clap::{Args, ValueEnum};
 use std::fmt;

@@ -20,6 +20,9 @@ pub struct AuthConfig {
     pub accept_any_credentials: bool,
     /// Only signatures for the configured region are good.
     pub strict_region: bool,
+    /// What seals the secrets of the access keys that operators create, in a file; without it this node
+    /// creates none and believes none of them.
+    pub sealing_key_file: Option<PathBuf>,
     /// The keys that requests may be signed with.
     pub keys: Vec<ConfiguredKey>,
     /// Which of the keys are users with a policy; the others are their accounts' roots.

@@ -136,6 +136,11 @@ pub const KEYS: &[Key] = &[
         "Keys that are users with an IAM policy, ACCESS_KEY_ID:NAME:POLICY_FILE,...; the others may do everything with their tenant's queues"
     ),
     key!(
+        "auth.sealing_key_file",
+        auth.sealing_key_file,
+        "The file of the key that seals access keys of `hikyaku key`, the same on every node: 128 hexadecimal digits, and on a second line the key before it during a rotation; empty: no such access keys"
+    ),
+    key!(
         "auth.strict_region",
         auth.strict_region,
         "true: only signatures for this region are good"

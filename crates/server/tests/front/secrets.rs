@@ -21,6 +21,9 @@ const FILE_SECRET: &str = "cGxhbnRlZC1pbi1hLWZpbGUtb2YtaXRzLW93bg";
 const GUESSED_SECRET: &str = "Z3Vlc3NlZC1ieS1zb21lYm9keS1lbHNlLWhlcmU";
 const TOKEN: &str = "dG9rZW4tb2YtYS1zZXNzaW9uLXRoYXQtbmV2ZXItd2Fz";
 
+/// What a sealing key is made of.
+const SEALING_BYTES: &[u8; 16] = b"planted-sealing-";
+
 /// Everything that was logged.
 #[derive(Clone, Default)]
 struct Logged(Arc<Mutex<Vec<u8>>>);
@@ -121,10 +124,18 @@ async fn planted_secrets_are_found_nowhere() {
         "000000000000:{KEY_ID}:{SECRET},123456789012:{FILE_KEY_ID}:@{}",
         file.display()
     );
-    let node = Node::start(&pair, &[("auth.keys", &keys)]).await;
+    let sealing_file = kept.path().join("sealing");
+    let digits: String = SEALING_BYTES
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    fs::write(&sealing_file, digits.repeat(4)).unwrap();
+    let sealing = sealing_file.display().to_string();
+    let more = [("auth.keys", &*keys), ("auth.sealing_key_file", &*sealing)];
+    let node = Node::start(&pair, &more).await;
     let mut client = node.client(&[&pair]).await;
     let mut told = String::new();
-    let mut secrets: Vec<Vec<u8>> = Vec::new();
+    let mut secrets: Vec<Vec<u8>> = vec![digits.into(), SEALING_BYTES.into()];
     for (id, secret, token, expected) in [
         (KEY_ID, SECRET, None, 200),
         (FILE_KEY_ID, FILE_SECRET, None, 200),
