@@ -139,7 +139,7 @@ impl Floor {
                 }
                 Ok(answer.to_json())
             }
-            _ => Err(SqsError::not_offered(action)),
+            _ => Err(SqsError::invalid_action(action.name())),
         }
     }
 

@@ -255,6 +255,7 @@ impl StandIn {
             draining: Vec::new(),
             guests: Vec::new(),
             redrive: None,
+            move_order: None,
         }
     }
 }

@@ -33,6 +33,7 @@ use crate::node::{NodeSettings, StartError};
 use crate::partition::{Busy, Host, HostParts};
 use crate::placing::Placer;
 use crate::ports::Entropy;
+use crate::redriving::Redriver;
 use crate::watch::Watch;
 
 /// How long a replica that could not be opened or dropped is left alone.
@@ -401,6 +402,13 @@ impl Hosting {
                 .map(|(node, address)| NodeRecord::storage(*node, address.clone()))
                 .collect(),
         };
+        let redriver = Redriver {
+            group: group.clone(),
+            control: Arc::clone(control),
+            router: Arc::clone(&self.watch.router),
+            entropy: Arc::clone(&self.entropy),
+        };
+        open.tasks.spawn(redriver.run(open.stop.subscribe()));
         let driver = Driver::new(
             group,
             Arc::clone(control),

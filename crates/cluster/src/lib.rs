@@ -28,6 +28,7 @@ mod partition;
 mod placing;
 mod ports;
 mod queues;
+mod redriving;
 mod router;
 mod seats;
 mod survey;
@@ -41,7 +42,9 @@ pub use founding::{
     AlreadyFounded, Founded, Founding, FoundingSettings, FoundingVolume, Stage, find_cluster,
 };
 pub use handing_over::HandedOver;
-pub use messages::{HandleError, Outgoing, ReceiveError, ReceiveRequest, Received, SendFailure};
+pub use messages::{
+    HandleError, Outgoing, ReceiveError, ReceiveRequest, Received, Redriven, SendFailure,
+};
 pub use node::{Node, NodeParts, NodeSettings, StartError};
 pub use partition::{HostLimits, PartitionHandle};
 pub use ports::{Clock, Entropy, SystemClock, SystemEntropy, ToldClock};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use hikyaku_metadata::QueueRecord;
-use hikyaku_queue::{Counts, MessageId, Operation, PartitionId, Reply, SendError};
+use hikyaku_queue::{Counts, MessageId, Name, Operation, PartitionId, Reply, SendError};
 
 use crate::node::Node;
 use crate::router::{CallError, Request};
@@ -70,6 +70,23 @@ pub struct Received {
     pub sequence: Option<u64>,
     /// The name of the queue whose dead letter it is.
     pub dead_letter_source: Option<String>,
+    /// What the latest redrive named it, where it was redriven: its id is another since.
+    pub redriven: Option<Redriven>,
+}
+
+/// A redrive of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redriven {
+    partition: PartitionId,
+    name: Name,
+}
+
+impl Redriven {
+    /// The id of the message that was sent with this one.
+    #[must_use]
+    pub fn id(self, sent: MessageId) -> MessageId {
+        sent.redriven(self.partition, self.name)
+    }
 }
 
 /// Why a receive failed.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use hikyaku_metadata::{
-    Command, CreateQueue, CreateQueueError, DeleteQueue, DeleteQueueError, PurgeQueue,
-    PurgeQueueError, QueueRecord, ReplacePolicy, ReplacePolicyError, Reply, SetAttributes,
-    SetAttributesError, TagQueue, TagQueueError, TenantId, UntagQueue, UntagQueueError,
+    CancelMoveTask, CancelMoveTaskError, Command, CreateQueue, CreateQueueError, DeleteQueue,
+    DeleteQueueError, PurgeQueue, PurgeQueueError, QueueRecord, ReplacePolicy, ReplacePolicyError,
+    Reply, SetAttributes, SetAttributesError, StartMoveTask, StartMoveTaskError, TagQueue,
+    TagQueueError, TenantId, UntagQueue, UntagQueueError,
 };
 use hikyaku_queue::QueueId;
 
@@ -148,6 +149,34 @@ impl Node {
             .reply
         {
             Reply::PolicyReplaced(result) => result.map_err(ControlError::Refused),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    /// Starts to move dead letters back; returns when every partition knows what is to move: what comes
+    /// to the queue later is not.
+    pub async fn start_move_task(
+        &self,
+        start: StartMoveTask,
+    ) -> Result<(), ControlError<StartMoveTaskError>> {
+        let command = Command::StartMoveTask(start);
+        match self.control().execute(command).await?.reply {
+            Reply::MoveTaskStarted(result) => {
+                let version = result.map_err(ControlError::Refused)?;
+                Ok(self.control().wait_delivered(start.queue, version).await?)
+            }
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    /// Cancels a move task; says how many messages had been moved, about.
+    pub async fn cancel_move_task(
+        &self,
+        cancel: CancelMoveTask,
+    ) -> Result<u64, ControlError<CancelMoveTaskError>> {
+        let command = Command::CancelMoveTask(cancel);
+        match self.control().execute(command).await?.reply {
+            Reply::MoveTaskCancelled(result) => result.map_err(ControlError::Refused),
             reply => Err(unexpected(&reply)),
         }
     }

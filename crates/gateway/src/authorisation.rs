@@ -6,14 +6,15 @@
 
 use std::net::IpAddr;
 
-use hikyaku_metadata::TenantId;
-use hikyaku_sqs::error::SqsError;
+use hikyaku_metadata::{QueueRecord, TenantId};
+use hikyaku_sqs::action::Action;
+use hikyaku_sqs::error::{ErrorCode, SqsError};
 use hikyaku_sqs::policy::{Asked, Decision, QueuePolicy, Surroundings};
 use hikyaku_sqs::queue_name::{AccountId, QueueName};
 use hikyaku_sqs::queue_url::QueueRef;
 use hikyaku_sqs::request::Request;
 
-use crate::call::Call;
+use crate::call::{Call, account_of};
 use crate::failure;
 
 /// Where a request came from and how.
@@ -40,6 +41,8 @@ pub(crate) struct Granted {
 enum Subject<'r> {
     /// A queue that exists, or so the client says.
     Queue(&'r QueueRef),
+    /// A queue by its ARN, which is spoken of otherwise when it does not exist.
+    Resource(&'r QueueRef, SqsError),
     /// A queue of the caller's that may not exist yet.
     Name(&'r QueueName),
     /// All queues of the caller's.
@@ -50,6 +53,9 @@ impl<'r> Subject<'r> {
     fn of(request: &'r Request<'_>) -> Self {
         match request {
             Request::AddPermission(request) => Self::Queue(&request.queue),
+            Request::CancelMessageMoveTask(request) => {
+                Self::Resource(&request.source, SqsError::task_does_not_exist())
+            }
             Request::ChangeMessageVisibility(request) => Self::Queue(&request.queue),
             Request::ChangeMessageVisibilityBatch(request) => Self::Queue(&request.queue),
             Request::CreateQueue(request) => Self::Name(&request.name),
@@ -59,6 +65,10 @@ impl<'r> Subject<'r> {
             Request::GetQueueAttributes(request) => Self::Queue(&request.queue),
             Request::GetQueueUrl(request) => Self::Queue(&request.queue),
             Request::ListDeadLetterSourceQueues(request) => Self::Queue(&request.queue),
+            Request::ListMessageMoveTasks(request) => {
+                let none = SqsError::resource_does_not_exist("SourceArn");
+                Self::Resource(&request.source, none)
+            }
             Request::ListQueueTags(request) => Self::Queue(&request.queue),
             Request::ListQueues(_) => Self::All,
             Request::PurgeQueue(request) => Self::Queue(&request.queue),
@@ -67,6 +77,10 @@ impl<'r> Subject<'r> {
             Request::SendMessage(request) => Self::Queue(&request.queue),
             Request::SendMessageBatch(request) => Self::Queue(&request.queue),
             Request::SetQueueAttributes(request) => Self::Queue(&request.queue),
+            Request::StartMessageMoveTask(request) => {
+                let none = SqsError::resource_does_not_exist("SourceArn");
+                Self::Resource(&request.source, none)
+            }
             Request::TagQueue(request) => Self::Queue(&request.queue),
             Request::UntagQueue(request) => Self::Queue(&request.queue),
         }
@@ -79,13 +93,43 @@ pub(crate) async fn authorise(
     call: &Call<'_>,
 ) -> Result<Option<Granted>, SqsError> {
     match Subject::of(request) {
-        Subject::Queue(QueueRef {
-            account: Some(account),
-            name,
-        }) if *account != call.tenant.account => foreign(call, account, name).map(Some),
-        Subject::Queue(queue) => own(call, &queue.name).await.map(|()| None),
+        Subject::Queue(queue) => existing(call, queue).await,
+        Subject::Resource(queue, none) => {
+            let found = existing(call, queue).await;
+            found.map_err(|error| match error.code {
+                ErrorCode::QueueDoesNotExist => none,
+                _ => error,
+            })
+        }
         Subject::Name(name) => without_queue(call, name.as_str()).map(|()| None),
         Subject::All => without_queue(call, "").map(|()| None),
+    }
+}
+
+/// Refuses to have messages moved to a queue of the caller's own that it may not send to.
+pub(crate) fn authorise_destination(call: &Call<'_>, record: &QueueRecord) -> Result<(), SqsError> {
+    let (account, name) = (account_of(record), record.name.as_str());
+    let policy = call.policies.of(record);
+    match decide_on(call, Action::SendMessage, &account, name, policy.as_deref()) {
+        Decision::Allowed => Ok(()),
+        refused => {
+            let resource = resource(call, &account, name);
+            let principal = &call.tenant.principal;
+            let action = Action::SendMessage;
+            Err(SqsError::not_authorised(
+                principal, action, &resource, refused,
+            ))
+        }
+    }
+}
+
+/// A queue that exists, or so the client says.
+async fn existing(call: &Call<'_>, queue: &QueueRef) -> Result<Option<Granted>, SqsError> {
+    match &queue.account {
+        Some(account) if *account != call.tenant.account => {
+            foreign(call, account, &queue.name).map(Some)
+        }
+        Some(_) | None => own(call, &queue.name).await.map(|()| None),
     }
 }
 
@@ -135,6 +179,16 @@ fn decide(
     name: &str,
     policy: Option<&QueuePolicy>,
 ) -> Decision {
+    decide_on(call, call.action, owner, name, policy)
+}
+
+fn decide_on(
+    call: &Call<'_>,
+    action: Action,
+    owner: &AccountId,
+    name: &str,
+    policy: Option<&QueuePolicy>,
+) -> Decision {
     // Most requests: an account's root at its own queue, and no policy that could say otherwise.
     if policy.is_none() && call.tenant.policy.is_none() && *owner == call.tenant.account {
         return Decision::Allowed;
@@ -147,7 +201,7 @@ fn decide(
     };
     let asked = Asked {
         principal: &call.tenant.principal,
-        action: call.action,
+        action,
         owner,
         resource: &resource(call, owner, name),
         around: &around,

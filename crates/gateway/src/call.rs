@@ -8,7 +8,7 @@ use hikyaku_cluster::Node;
 use hikyaku_metadata::{QueueRecord, TenantId};
 use hikyaku_sqs::action::Action;
 use hikyaku_sqs::arn::QueueArn;
-use hikyaku_sqs::error::SqsError;
+use hikyaku_sqs::error::{ErrorCode, SqsError};
 use hikyaku_sqs::queue_name::{AccountId, QueueName};
 use hikyaku_sqs::queue_url::{QueueRef, QueueUrl};
 use hikyaku_sqs::reply::{Answer, Dialect};
@@ -69,6 +69,19 @@ impl Call<'_> {
         found
             .map_err(failure::of_control)?
             .ok_or_else(SqsError::queue_does_not_exist)
+    }
+
+    /// Finds the queue that an ARN names as of now, for an operation that takes ARNs.
+    pub(crate) async fn read_resource(
+        &self,
+        parameter: &str,
+        queue: &QueueRef,
+    ) -> Result<Arc<QueueRecord>, SqsError> {
+        let found = self.read_queue(queue).await;
+        found.map_err(|error| match error.code {
+            ErrorCode::QueueDoesNotExist => SqsError::resource_does_not_exist(parameter),
+            _ => error,
+        })
     }
 
     /// A queue of another account is, to this one, a queue that does not exist, unless this request may

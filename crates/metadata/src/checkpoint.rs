@@ -6,11 +6,12 @@ use crate::cluster::{ClusterRecord, ClusterSettings, WITHOUT_PLACEMENT};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::founding::{everywhere, place};
 use crate::machine::{DeletedQueue, Metadata, Removal};
-use crate::record::QueueRecord;
+use crate::record::{QueueRecord, WITH_MOVE_TASKS, version_of};
 use crate::replicas::{GroupKey, Replicas};
 use crate::requests::Requests;
 use crate::tenants::Tenants;
 
+/// Of a metadata without move tasks.
 const CHECKPOINT_VERSION: u8 = 5;
 
 /// Checkpoints up to this version name no replicas: every group is on every node.
@@ -22,7 +23,8 @@ const WITHOUT_TENANTS: u8 = 4;
 impl Metadata {
     /// Writes the state in its versioned form; equal states give equal bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::versioned(CHECKPOINT_VERSION);
+        let version = version_of(self.queues.values(), CHECKPOINT_VERSION);
+        let mut writer = Writer::versioned(version);
         writer.u64(self.now);
         writer.u64(self.applied);
         writer.u64(self.revision);
@@ -32,7 +34,7 @@ impl Metadata {
         self.tenants.write(&mut writer);
         writer.count(self.queues.len());
         for record in self.queues.values() {
-            record.write(&mut writer);
+            record.write(&mut writer, version);
         }
         self.write_removed(&mut writer);
         self.write_pending(&mut writer);
@@ -42,7 +44,7 @@ impl Metadata {
 
     /// Reads what [`Metadata::encode`] wrote, and checks it as [`Metadata::validate`] does.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let (mut reader, version) = Reader::up_to(bytes, CHECKPOINT_VERSION)?;
+        let (mut reader, version) = Reader::up_to(bytes, WITH_MOVE_TASKS)?;
         let mut metadata = Self::new();
         metadata.now = reader.u64()?;
         metadata.applied = reader.u64()?;
@@ -114,6 +116,9 @@ impl Metadata {
         }
         if !record.descriptor.draining.is_empty() {
             self.draining.insert(queue);
+        }
+        if record.active_move().is_some() {
+            self.moving.insert(queue);
         }
         self.file_source(&record);
         if self.queues.insert(queue, record).is_some() {

@@ -29,6 +29,7 @@ mod command;
 mod entry;
 mod founding;
 mod machine;
+mod move_task;
 mod node;
 mod placement;
 mod planner;
@@ -48,6 +49,7 @@ pub use cluster::{ClusterRecord, ClusterSettings};
 pub use codec::DecodeError;
 pub use command::Command;
 pub use command::abandon_move::AbandonMove;
+pub use command::cancel_move_task::{CancelMoveTask, CancelMoveTaskError};
 pub use command::change_access_key::{ChangeAccessKey, ChangeAccessKeyError};
 pub use command::change_settings::{ChangeSettings, ChangeSettingsError};
 pub use command::create_access_key::{CreateAccessKey, CreateAccessKeyError};
@@ -58,6 +60,8 @@ pub use command::descriptor_delivered::DescriptorDelivered;
 pub use command::found::{Found, FoundError};
 pub use command::housekeep::{HOUSEKEEP_LIMIT, QUEUES_DROPPED_LIMIT};
 pub use command::join_node::{JoinNode, JoinNodeError, Joined};
+pub use command::move_task_blocked::MoveTaskBlocked;
+pub use command::move_task_reported::MoveTaskReported;
 pub use command::partition_emptied::PartitionEmptied;
 pub use command::purge_queue::{PurgeQueue, PurgeQueueError};
 pub use command::replace_policy::{ReplacePolicy, ReplacePolicyError};
@@ -69,12 +73,17 @@ pub use command::set_node_state::{SetNodeState, SetNodeStateError};
 pub use command::set_replication::{SetReplication, SetReplicationError};
 pub use command::set_tenant_state::{SetTenantState, SetTenantStateError};
 pub use command::start_move::{StartMove, StartMoveError};
+pub use command::start_move_task::{StartMoveTask, StartMoveTaskError};
 pub use command::tag_queue::{TAGS_MAX, TagQueue, TagQueueError};
 pub use command::untag_queue::{UntagQueue, UntagQueueError};
 pub use command::widen_spread::WidenSpread;
 pub use entry::{Envelope, decode_entry, encode_entry};
 pub use founding::{Placement, founding_placement};
 pub use machine::{Metadata, Outcome, REMOVAL_MEMORY_MS};
+pub use move_task::{
+    MOVE_TASK_LIFE_MS, MOVE_TASKS_LISTED, MOVE_TASKS_MAX, MoveFailure, MoveProgress, MoveStatus,
+    MoveTask,
+};
 pub use node::{NODE_TEXT_BYTES_MAX, NODES_MAX, NodeRecord, NodeState};
 pub use placement::{
     FIFO_SPREAD, MESSAGE_GROUP_SLOTS, SPREAD_MAX, home_partition, message_group_partition,

@@ -57,6 +57,8 @@ pub struct Metadata {
     pub(crate) pending: BTreeMap<QueueId, BTreeMap<PartitionId, u64>>,
     /// Live queues with draining partitions.
     pub(crate) draining: BTreeSet<QueueId>,
+    /// Live queues with an active move task.
+    pub(crate) moving: BTreeSet<QueueId>,
     pub(crate) requests: Requests,
 }
 
@@ -115,6 +117,7 @@ impl Metadata {
             deleted: BTreeMap::new(),
             pending: BTreeMap::new(),
             draining: BTreeSet::new(),
+            moving: BTreeSet::new(),
             requests: Requests::default(),
         }
     }
@@ -376,6 +379,10 @@ impl Metadata {
             true => self.draining.remove(&queue),
             false => self.draining.insert(queue),
         };
+        match record.active_move() {
+            Some(_) => self.moving.insert(queue),
+            None => self.moving.remove(&queue),
+        };
         self.revisions.remove(&record.revision);
         record.revision = self.next_revision();
         self.revisions.insert(record.revision, queue);
@@ -392,6 +399,7 @@ impl Metadata {
     pub(crate) fn remove(&mut self, queue: QueueId) -> Option<u64> {
         let record = self.queues.remove(&queue)?;
         self.draining.remove(&queue);
+        self.moving.remove(&queue);
         self.revisions.remove(&record.revision);
         let names = self
             .names
@@ -404,6 +412,7 @@ impl Metadata {
         let target = record.settings.redrive_target.clone();
         self.unfile_source(queue, record.tenant, target);
         self.resolve_sources(record.tenant, record.name.clone());
+        self.fail_moves_to(queue);
 
         let QueueRecord {
             tenant,
@@ -414,6 +423,7 @@ impl Metadata {
         let held_version = descriptor.version;
         descriptor.version += 1;
         descriptor.state = QueueState::Deleted;
+        descriptor.move_order = None;
         self.deliver(&descriptor, held_version);
         let version = descriptor.version;
 

@@ -4,6 +4,7 @@
 //! is [`Settings`].
 
 use crate::codec::{DecodeError, Reader, Writer};
+use crate::move_task::MoveTask;
 use crate::tenant::TenantId;
 use hikyaku_queue::{DeduplicationScope, Descriptor, QueueKind};
 use std::collections::BTreeMap;
@@ -32,6 +33,9 @@ pub struct QueueRecord {
     pub purged_at_ms: Option<u64>,
     /// The metadata revision of the last change of this record.
     pub revision: u64,
+    /// The message move tasks of this dead-letter queue, the latest first: one that is active, and some
+    /// that have ended.
+    pub moves: Vec<MoveTask>,
 }
 
 /// How FIFO throughput is counted; it reads back and changes nothing else.
@@ -114,10 +118,14 @@ pub(crate) const WITHOUT_SPREAD_WIDTH: u8 = 1;
 /// Such a policy takes effect when it is set again.
 pub(crate) const WITHOUT_REDRIVE_TARGET: u8 = 3;
 
-impl QueueRecord {
-    /// There was no version 3: versions are counted with those of checkpoints.
-    const VERSION: u8 = 4;
+/// Records without move tasks are written as this version, which earlier releases read. There are no
+/// records of versions 3 and 5: versions are counted with those of checkpoints.
+const WITHOUT_MOVE_TASKS: u8 = 4;
 
+/// With each record's move tasks at its end.
+pub(crate) const WITH_MOVE_TASKS: u8 = 6;
+
+impl QueueRecord {
     /// Whether it is a FIFO queue.
     pub fn is_fifo(&self) -> bool {
         matches!(self.descriptor.kind, QueueKind::Fifo { .. })
@@ -125,20 +133,21 @@ impl QueueRecord {
 
     /// Writes the record in its versioned form, for catalogue copies.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::versioned(Self::VERSION);
-        self.write(&mut writer);
+        let version = version_of([self], WITHOUT_MOVE_TASKS);
+        let mut writer = Writer::versioned(version);
+        self.write(&mut writer, version);
         writer.finish()
     }
 
     /// Reads what [`QueueRecord::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let (mut reader, version) = Reader::up_to(bytes, Self::VERSION)?;
+        let (mut reader, version) = Reader::up_to(bytes, WITH_MOVE_TASKS)?;
         let record = Self::read(&mut reader, version)?;
         reader.finish()?;
         Ok(record)
     }
 
-    pub(crate) fn write(&self, writer: &mut Writer) {
+    pub(crate) fn write(&self, writer: &mut Writer, version: u8) {
         writer.u64(self.tenant.number());
         writer.text(&self.name);
         writer.descriptor(&self.descriptor);
@@ -148,6 +157,10 @@ impl QueueRecord {
         writer.u64(self.modified_at_ms);
         writer.optional_u64(self.purged_at_ms);
         writer.u64(self.revision);
+        if version >= WITH_MOVE_TASKS {
+            writer.count(self.moves.len());
+            self.moves.iter().for_each(|task| task.write(writer));
+        }
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>, version: u8) -> Result<Self, DecodeError> {
@@ -161,7 +174,22 @@ impl QueueRecord {
             modified_at_ms: reader.u64()?,
             purged_at_ms: reader.optional_u64()?,
             revision: reader.u64()?,
+            moves: match version {
+                WITH_MOVE_TASKS.. => reader.list(MoveTask::read)?,
+                _ => Vec::new(),
+            },
         })
+    }
+}
+
+/// The version in which these records can be written: this one, if none has move tasks.
+pub(crate) fn version_of<'a>(
+    records: impl IntoIterator<Item = &'a QueueRecord>,
+    without_move_tasks: u8,
+) -> u8 {
+    match records.into_iter().all(|it| it.moves.is_empty()) {
+        true => without_move_tasks,
+        false => WITH_MOVE_TASKS,
     }
 }
 

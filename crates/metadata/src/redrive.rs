@@ -38,7 +38,7 @@ impl Metadata {
             .filter(|source| source.is_fifo() == fifo)
             .flat_map(|source| source.descriptor.visited())
         {
-            if !descriptor.takes_dead_letters(partition) {
+            if !descriptor.takes_moves(partition) {
                 descriptor.guests.push(partition);
             }
         }

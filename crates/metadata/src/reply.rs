@@ -1,6 +1,7 @@
 //! Answers, kept for retries and sent between nodes.
 
 use crate::codec::{DecodeError, Reader, Writer, unknown};
+use crate::command::cancel_move_task::CancelMoveTaskError;
 use crate::command::change_access_key::ChangeAccessKeyError;
 use crate::command::change_settings::ChangeSettingsError;
 use crate::command::create_access_key::CreateAccessKeyError;
@@ -16,6 +17,7 @@ use crate::command::set_node_state::SetNodeStateError;
 use crate::command::set_replication::SetReplicationError;
 use crate::command::set_tenant_state::SetTenantStateError;
 use crate::command::start_move::StartMoveError;
+use crate::command::start_move_task::StartMoveTaskError;
 use crate::command::tag_queue::TagQueueError;
 use crate::command::untag_queue::UntagQueueError;
 use crate::node::NodeState;
@@ -72,6 +74,12 @@ pub enum Reply {
     AccessKeyCreated(Result<(), CreateAccessKeyError>),
     /// To `ChangeAccessKey`.
     AccessKeyChanged(Result<(), ChangeAccessKeyError>),
+    /// To `StartMoveTask`.
+    MoveTaskStarted(Result<u64, StartMoveTaskError>),
+    /// To `CancelMoveTask`: the messages that had been moved.
+    MoveTaskCancelled(Result<u64, CancelMoveTaskError>),
+    /// To `MoveTaskReported` and `MoveTaskBlocked`.
+    MoveTaskAdvanced,
 }
 
 impl Reply {
@@ -177,6 +185,13 @@ impl Reply {
             Self::AccessKeyChanged(result) => {
                 write_result(writer, 33, result, |_, ()| {}, |w, error| error.write(w));
             }
+            Self::MoveTaskStarted(result) => {
+                write_result(writer, 19, result, Writer::u64, |w, error| error.write(w));
+            }
+            Self::MoveTaskCancelled(result) => {
+                write_result(writer, 20, result, Writer::u64, |w, error| error.write(w));
+            }
+            Self::MoveTaskAdvanced => writer.u8(21),
         }
     }
 
@@ -219,6 +234,15 @@ impl Reply {
             33 => {
                 Self::AccessKeyChanged(read_result(reader, |_| Ok(()), ChangeAccessKeyError::read)?)
             }
+            19 => {
+                Self::MoveTaskStarted(read_result(reader, Reader::u64, StartMoveTaskError::read)?)
+            }
+            20 => Self::MoveTaskCancelled(read_result(
+                reader,
+                Reader::u64,
+                CancelMoveTaskError::read,
+            )?),
+            21 => Self::MoveTaskAdvanced,
             kind => return Err(unknown("reply", kind)),
         })
     }

@@ -4,6 +4,7 @@
 //! what does not hold then is damage, which a replica can be given anew for.
 
 use crate::machine::{DeletedQueue, Metadata};
+use crate::move_task::{MOVE_TASKS_LISTED, MoveStatus, MoveTask};
 use crate::node::NodeState;
 use crate::record::{FifoThroughputLimit, QueueRecord};
 use crate::replicas::{GroupKey, MAX_REPLICATION, Replicas, Role};
@@ -151,7 +152,7 @@ impl Metadata {
             let target = &target.descriptor;
             let mut partitions = record.descriptor.visited();
             holds(
-                partitions.all(|it| target.takes_dead_letters(it)),
+                partitions.all(|it| target.takes_moves(it)),
                 "a dead-letter queue is where its sources are",
             )?;
         }
@@ -162,7 +163,30 @@ impl Metadata {
                 "the sources of a dead-letter queue are found",
             )?;
         }
+        self.check_moves(record)?;
         self.check_descriptor(&record.descriptor)
+    }
+
+    fn check_moves(&self, record: &QueueRecord) -> Checked {
+        let active = record.active_move();
+        holds(
+            self.moving.contains(&record.descriptor.id) == active.is_some(),
+            "queues with an active move task are found",
+        )?;
+        let order = record.descriptor.move_order.as_ref();
+        let ordered = order.map(|order| (order.task, order.halted));
+        holds(
+            ordered == active.map(|task| (task.id, task.status != MoveStatus::Running)),
+            "a descriptor orders the active move task",
+        )?;
+        holds(
+            !record.moves.iter().skip(1).any(MoveTask::is_active),
+            "only the latest move task is active",
+        )?;
+        holds(
+            record.moves.len() <= MOVE_TASKS_LISTED + 1,
+            "few move tasks are listed",
+        )
     }
 
     fn check_deleted(&self, deleted: &DeletedQueue) -> Checked {
@@ -239,6 +263,11 @@ impl Metadata {
         holds(
             draining.all(|queue| self.queues.contains_key(queue)),
             "only live queues have draining partitions to look after",
+        )?;
+        let mut moving = self.moving.iter();
+        holds(
+            moving.all(|queue| self.queues.contains_key(queue)),
+            "only live queues have move tasks",
         )
     }
 

@@ -56,6 +56,7 @@ impl Queue {
                 draining: vec![],
                 guests: vec![],
                 redrive: None,
+                move_order: None,
             }),
         );
         queue

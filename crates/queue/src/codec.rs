@@ -4,7 +4,7 @@
 //! whose numbers are written out beside each type and never used again for something else. The
 //! reader trusts nothing: a length is compared with what is left before anything is allocated.
 
-use crate::ids::{MessageId, Name, PartitionId, QueueId, RequestId};
+use crate::ids::{MessageId, MoveTaskId, Name, PartitionId, QueueId, RequestId};
 
 /// Why bytes are not an encoding of the expected value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -95,6 +95,10 @@ impl Writer {
     }
 
     pub fn request_id(&mut self, value: RequestId) {
+        self.bytes.extend_from_slice(&value.0.to_be_bytes());
+    }
+
+    pub fn move_task(&mut self, value: MoveTaskId) {
         self.bytes.extend_from_slice(&value.0.to_be_bytes());
     }
 
@@ -233,6 +237,10 @@ impl<'a> Reader<'a> {
 
     pub fn request_id(&mut self) -> Result<RequestId, DecodeError> {
         Ok(RequestId(u128::from_be_bytes(self.array("request id")?)))
+    }
+
+    pub fn move_task(&mut self) -> Result<MoveTaskId, DecodeError> {
+        Ok(MoveTaskId(u128::from_be_bytes(self.array("move task")?)))
     }
 
     pub fn message_id(&mut self) -> Result<MessageId, DecodeError> {

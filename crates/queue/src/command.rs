@@ -6,7 +6,7 @@
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::descriptor::Descriptor;
 use crate::handle::ReceiptHandle;
-use crate::ids::{MessageId, Name, ORDINAL_LIMIT, QueueId, RequestId};
+use crate::ids::{MessageId, MoveTaskId, Name, ORDINAL_LIMIT, QueueId, RequestId};
 
 const COMMAND_VERSION: u8 = 1;
 const HEAD_VERSION: u8 = 1;
@@ -71,6 +71,14 @@ pub enum Operation {
     Housekeep,
     /// Asks whether the slice is empty, with everything applied that was committed before.
     AskEmpty,
+    /// Moves messages of a dead-letter queue back, oldest first: visible ones that were there when the
+    /// task came here. Only the task that the slice knows moves any.
+    MoveBack {
+        /// The task.
+        task: MoveTaskId,
+        /// How many at most; a hundred are moved at once. Zero asks how far the task is.
+        max: u8,
+    },
 }
 
 /// What the machine knows of a message sent.
@@ -189,6 +197,11 @@ impl Operation {
             }
             Self::Housekeep => writer.byte(7),
             Self::AskEmpty => writer.byte(8),
+            Self::MoveBack { task, max } => {
+                writer.byte(9);
+                writer.move_task(*task);
+                writer.byte(*max);
+            }
         }
     }
 
@@ -215,6 +228,10 @@ impl Operation {
             6 => Self::PutDescriptor(Descriptor::decode(reader.blob("descriptor")?)?),
             7 => Self::Housekeep,
             8 => Self::AskEmpty,
+            9 => Self::MoveBack {
+                task: reader.move_task()?,
+                max: reader.byte("most to move")?,
+            },
             other => return Err(DecodeError::UnknownTag("operation", other)),
         })
     }

@@ -4,7 +4,8 @@
 //! version; a slice applies commands under the version it holds, never under the caller's.
 
 use crate::codec::{DecodeError, Reader, Writer};
-use crate::ids::{PartitionId, QueueId};
+use crate::ids::{MoveTaskId, PartitionId, QueueId};
+use std::collections::BTreeMap;
 
 /// What a descriptor without draining partitions is written as; such ones stay readable to releases
 /// that know no others.
@@ -15,6 +16,9 @@ const DRAINING_VERSION: u8 = 2;
 
 /// With guests and redrive behind them.
 const REDRIVE_VERSION: u8 = 3;
+
+/// With a move order at the end.
+const MOVE_VERSION: u8 = 4;
 
 /// One version of the machine's configuration of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,12 +46,29 @@ pub struct Descriptor {
     /// Partitions that left the spread and may still hold messages: they take no sends, and receives
     /// visit them until they are empty.
     pub draining: Vec<PartitionId>,
-    /// Partitions where sources of this dead-letter queue are: they take dead letters and no sends, and
-    /// receives visit them. What came to one of them is ordered there; a message group that dead letters
-    /// come to from several queues is as many as they have partitions.
+    /// Partitions where sources of this dead-letter queue are, or where dead letters were that came back to
+    /// this queue: they take messages that move and no sends, and receives visit them. What came to one of
+    /// them is ordered there; a message group that messages move to from several queues is as many as they
+    /// have partitions.
     pub guests: Vec<PartitionId>,
     /// Where messages go that were received too often; `None` also while that queue does not exist.
     pub redrive: Option<Redrive>,
+    /// What of this dead-letter queue is to move back, while a move task runs.
+    pub move_order: Option<MoveOrder>,
+}
+
+/// What a move task asks of every partition of a dead-letter queue: to move the messages that were there
+/// when the order came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MoveOrder {
+    /// The task; another one begins anew.
+    pub task: MoveTaskId,
+    /// Nothing moves any more: the task waits to hear how much has.
+    pub halted: bool,
+    /// Where all messages go. `None`: each to the queue whose dead letter it is.
+    pub destination: Option<QueueId>,
+    /// Those queues, by the names that their dead letters carry, as far as somebody asked for them.
+    pub sources: BTreeMap<String, QueueId>,
 }
 
 /// The part of a redrive policy that the machine obeys.
@@ -108,6 +129,7 @@ impl Descriptor {
             draining: Vec::new(),
             guests: Vec::new(),
             redrive: None,
+            move_order: None,
         }
     }
 
@@ -119,13 +141,23 @@ impl Descriptor {
     }
 
     /// Whether messages of other queues may move to the queue in this partition.
-    pub fn takes_dead_letters(&self, partition: PartitionId) -> bool {
+    pub fn takes_moves(&self, partition: PartitionId) -> bool {
         self.spread.contains(&partition) || self.guests.contains(&partition)
+    }
+
+    /// Lets messages of other queues move to the queue in this partition from now on.
+    pub fn take_guest(&mut self, partition: PartitionId) {
+        if !self.takes_moves(partition) {
+            self.draining.retain(|it| *it != partition);
+            self.guests.push(partition);
+        }
     }
 
     /// The persisted and shipped form: the lowest version that has room for what is there.
     pub fn encode(&self) -> Vec<u8> {
-        let version = if self.redrive.is_some() || !self.guests.is_empty() {
+        let version = if self.move_order.is_some() {
+            MOVE_VERSION
+        } else if self.redrive.is_some() || !self.guests.is_empty() {
             REDRIVE_VERSION
         } else if self.draining.is_empty() {
             VERSION
@@ -146,13 +178,16 @@ impl Descriptor {
             writer.number(u64::from(redrive.max_receive_count));
             writer.text(&redrive.source);
         }
+        if let Some(order) = &self.move_order {
+            order.write(&mut writer);
+        }
         writer.finish()
     }
 
     /// Reads what [`Descriptor::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let version = bytes.first().copied().unwrap_or(VERSION);
-        let known = version.clamp(VERSION, REDRIVE_VERSION);
+        let known = version.clamp(VERSION, MOVE_VERSION);
         let mut reader = Reader::versioned(bytes, known)?;
         let mut descriptor = Self::read(&mut reader)?;
         if version >= DRAINING_VERSION {
@@ -167,6 +202,9 @@ impl Descriptor {
                     source: reader.text("source")?.to_owned(),
                 });
             }
+        }
+        if version >= MOVE_VERSION {
+            descriptor.move_order = Some(MoveOrder::read(&mut reader)?);
         }
         reader.finish()?;
         Ok(descriptor)
@@ -224,6 +262,39 @@ impl Descriptor {
             draining: Vec::new(),
             guests: Vec::new(),
             redrive: None,
+            move_order: None,
+        })
+    }
+}
+
+impl MoveOrder {
+    fn write(&self, writer: &mut Writer) {
+        writer.move_task(self.task);
+        writer.flag(self.halted);
+        writer.optional_number(self.destination.map(|queue| queue.0));
+        writer.length(self.sources.len());
+        for (name, queue) in &self.sources {
+            writer.text(name);
+            writer.queue(*queue);
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let task = reader.move_task()?;
+        let halted = reader.flag("halted")?;
+        let destination = reader.optional_number("destination")?.map(QueueId);
+        let mut sources = BTreeMap::new();
+        for _ in 0..reader.length("sources of moves")? {
+            let name = reader.text("source of moves")?.to_owned();
+            if sources.insert(name, reader.queue()?).is_some() {
+                return Err(DecodeError::Impossible("a source of moves twice"));
+            }
+        }
+        Ok(Self {
+            task,
+            halted,
+            destination,
+            sources,
         })
     }
 }

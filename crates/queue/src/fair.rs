@@ -202,6 +202,31 @@ impl Fair {
         Some((*slot, self.group(*slot).waiting.front()?))
     }
 
+    /// The first `max` messages that were never handed out and were named before the entry `before`, and
+    /// perhaps others of that time, in no order.
+    pub fn older(&self, before: u64, max: usize) -> Vec<PackedName> {
+        let older = |name: &PackedName| name.index() < before;
+        let mut heads: Vec<(PackedName, u32)> = Vec::new();
+        for order in [&self.fresh, &self.noisy_fresh] {
+            let older = order.iter().take_while(|(head, _)| older(head));
+            heads.extend(older.take(max));
+        }
+        // What comes first is of the groups that come first.
+        heads.sort_unstable();
+        let names = heads.into_iter().take(max).flat_map(|(_, slot)| {
+            let names = self.group(slot).waiting.names().map(|(name, _)| name);
+            names.take_while(older).take(max)
+        });
+        names.collect()
+    }
+
+    /// The group whose oldest message that was never handed out has this name.
+    pub fn with_oldest(&self, name: PackedName) -> Option<u32> {
+        let orders = [&self.fresh, &self.noisy_fresh].into_iter();
+        let mut found = orders.filter_map(|order| order.range((name, 0)..).next());
+        found.find(|(head, _)| *head == name).map(|(_, slot)| *slot)
+    }
+
     /// Drops a group's oldest run.
     pub fn drop_run(&mut self, slot: u32) {
         self.change_waiting(slot, |group| group.waiting.drop_front());

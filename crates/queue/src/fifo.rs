@@ -119,6 +119,61 @@ impl Fifo {
         self.send(name, now, message_group);
     }
 
+    /// See [`crate::slice::Slice::movable`]: the message groups by their oldest messages, and of each what
+    /// it would hand out, in order.
+    pub fn movable(&self, before: u64, max: usize, now: u64) -> Vec<PackedName> {
+        let mut names = Vec::new();
+        let heads = self.oldest.iter();
+        for (_, slot) in heads.take_while(|(head, _)| head.index() < before) {
+            let movable = self.group_visible(slot, now);
+            let movable = movable.take_while(|name| name.index() < before);
+            names.extend(movable.take(max - names.len()));
+            if names.len() == max {
+                break;
+            }
+        }
+        names
+    }
+
+    /// The messages of a group before the first that is not visible, oldest first.
+    fn group_visible(&self, slot: u32, now: u64) -> impl Iterator<Item = PackedName> {
+        let group = self.group(slot);
+        let held = |name: &PackedName| self.held.get(*name).map_or(u64::MAX, |it| it.visible_at);
+        let received = group.received.iter().map(move |name| (*name, held(name)));
+        let untouched = group.waiting.names();
+        let untouched =
+            untouched.map(|(name, sent_at)| (name, sent_at.saturating_add(self.delay_ms)));
+        let all = received.chain(untouched);
+        all.take_while(move |(_, visible_at)| *visible_at <= now)
+            .map(|(name, _)| name)
+    }
+
+    /// The oldest message's name.
+    pub fn first_name(&self) -> Option<PackedName> {
+        self.oldest.first().map(|(name, _)| name)
+    }
+
+    /// Takes out the oldest message of its group.
+    pub fn take_out(&mut self, name: PackedName, now: u64) -> Leaving {
+        let slot = self.oldest.get(name);
+        let slot = slot.expect("a message is taken out when it is its group's oldest");
+        let leaving = match self.held.get(name) {
+            Some(_) => self.let_go(slot, name),
+            None => {
+                let popped = self.change_waiting(slot, |group| group.waiting.pop());
+                let (_, sent_at) = popped.expect("what is not held was never touched");
+                Leaving {
+                    name,
+                    held: Held::unread(sent_at, now),
+                    message_group: Some(Arc::clone(&self.group(slot).key)),
+                    moved: self.moved.remove(name),
+                }
+            }
+        };
+        self.refile(slot, now, false);
+        leaving
+    }
+
     /// Hands out up to `max` messages until `visible_at`: from one message group as many as it
     /// gives, then from the next. Those that were received too often leave.
     pub fn receive(

@@ -201,6 +201,14 @@ impl HeldMessages {
         self.by_name.first()
     }
 
+    /// Those that are visible and were named before the entry `before`, by name.
+    pub fn older(&self, before: u64, now: u64) -> impl Iterator<Item = PackedName> {
+        let older = self.by_name.iter();
+        let older = older.take_while(move |(name, _)| name.index() < before);
+        let visible = older.filter(move |(_, held)| held.visible_at <= now);
+        visible.map(|(name, _)| name)
+    }
+
     pub fn names(&self) -> impl Iterator<Item = PackedName> {
         self.by_name.iter().map(|(name, _)| name)
     }

@@ -18,6 +18,10 @@ pub struct RequestId(pub u128);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub [u8; 16]);
 
+/// One message move task: dead letters on their way back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MoveTaskId(pub u128);
+
 /// A message's identity inside its partition: the entry that carried it and its place among all
 /// messages of that entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +50,12 @@ impl fmt::Display for RequestId {
     }
 }
 
+impl fmt::Display for MoveTaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        MessageId(self.0.to_be_bytes()).fmt(f)
+    }
+}
+
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.index, self.ordinal)
@@ -62,6 +72,33 @@ impl fmt::Display for MessageId {
         }
         Ok(())
     }
+}
+
+impl MessageId {
+    /// The id of the same message after it was moved back out of a dead-letter queue of `partition`,
+    /// under the name that it got then: a message that is redriven counts as new (SQS-CONTRACT section
+    /// 9). Nobody need keep the id, since everybody finds the same.
+    ///
+    /// Both halves are mixed with what no two redrives have in common, by the finalizer of SplitMix64.
+    #[must_use]
+    pub fn redriven(self, partition: PartitionId, name: Name) -> Self {
+        let place = mix(u64::from(partition.0)) ^ name.index << 16 ^ u64::from(name.ordinal);
+        let bits = u128::from_be_bytes(self.0);
+        let (high, low) = ((bits >> 64) as u64, bits as u64);
+        let (high, low) = (mix(high ^ mix(place)), mix(low ^ mix(!place)));
+        let mut id = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        // Version 4, variant 1 (RFC 9562), as those that are drawn.
+        id[6] = id[6] & 0x0f | 0x40;
+        id[8] = id[8] & 0x3f | 0x80;
+        Self(id)
+    }
+}
+
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
 }
 
 /// Log indexes stay below 2^40: 34 years at a thousand entries a second. A `SequenceNumber` has
@@ -122,7 +159,27 @@ impl PackedName {
 
 #[cfg(test)]
 mod tests {
-    use super::{FIRST_EPOCH, MessageId, PackedName};
+    use super::{FIRST_EPOCH, MessageId, Name, PackedName, PartitionId};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_redrive_gives_another_id_and_everybody_finds_the_same() {
+        let ids = [MessageId([7; 16]), MessageId([8; 16])];
+        let mut found = BTreeSet::from(ids);
+        for partition in (0..4).map(PartitionId) {
+            for (index, ordinal) in [(1, 0), (1, 1), (2, 0), (65_536, 0)] {
+                let name = Name { index, ordinal };
+                found.extend(ids.map(|id| id.redriven(partition, name)));
+            }
+        }
+        assert_eq!(found.len(), 2 + 2 * 4 * 4);
+        let name = Name {
+            index: 5,
+            ordinal: 2,
+        };
+        let again = ids[0].redriven(PartitionId(3), name);
+        assert_eq!(again.to_string(), "1c9ad2ee-d43e-4a26-8045-8718e1a44705");
+    }
 
     #[test]
     fn message_ids_print_as_uuids() {

@@ -34,10 +34,11 @@ pub use codec::DecodeError;
 pub use command::{
     Command, LATEST_T, Operation, SendMessage, VisibilityChange, decode_head, encode_head,
 };
-pub use descriptor::{DeduplicationScope, Descriptor, QueueKind, QueueState, Redrive};
+pub use descriptor::{DeduplicationScope, Descriptor, MoveOrder, QueueKind, QueueState, Redrive};
 pub use handle::{HandleKey, HandleSealer, InvalidHandle, ReceiptHandle};
-pub use ids::{MessageId, Name, PartitionId, QueueId, RequestId};
+pub use ids::{MessageId, MoveTaskId, Name, PartitionId, QueueId, RequestId};
 pub use partition::{Applied, Counts, LiveRun, Partition, QuietCounts};
 pub use reply::{
-    ChangeVisibilityError, DeleteError, Delivery, Effects, Origin, Outcome, Reply, SendError, Sent,
+    ChangeVisibilityError, DeleteError, Delivery, Effects, MoveObstacle, Origin, Outcome, Reply,
+    SendError, Sent,
 };

@@ -3,7 +3,8 @@
 //!
 //! Such a message has a new name, so that order, sequence numbers and receipt handles are as if it
 //! had been sent; its body stays where the log has it. Where it came from is kept as that queue's
-//! name, once for all messages from there.
+//! name, once for all messages from there; the empty text, which is no queue's name, stands for those
+//! that were redriven and are nobody's dead letters any more.
 //!
 //! Invariants: every account has its source's text; a text is kept as long as an account names it.
 
@@ -30,6 +31,9 @@ pub(crate) struct Moved {
     pub first_received_at: u64,
     /// Receives before it came.
     pub receive_count: u32,
+    /// The bits of the name that its latest redrive gave it; zero when there was none, since no entry
+    /// has the index 0.
+    redriven: u64,
     /// The place of its source's text.
     source: u32,
 }
@@ -67,7 +71,24 @@ impl Moved {
             sent_at,
             first_received_at,
             receive_count,
+            redriven: 0,
             source: 0,
+        }
+    }
+
+    /// The account of a message that comes back under this name, and counts as sent at `now`.
+    pub fn redriven(body: PackedName, stamp: u64, now: u64, name: PackedName) -> Self {
+        Self {
+            redriven: name.bits(),
+            ..Self::new(body, stamp, now, 0, 0)
+        }
+    }
+
+    /// The same message, redriven as it was before.
+    pub fn as_before(self, before: Option<Self>) -> Self {
+        Self {
+            redriven: before.map_or(0, |before| before.redriven),
+            ..self
         }
     }
 }
@@ -84,16 +105,20 @@ impl MovedMessages {
     /// What a delivery of the message says of where it came from.
     pub fn origin(&self, name: PackedName) -> Option<Box<Origin>> {
         let moved = self.get(name)?;
+        let redriven = PackedName::from_bits(moved.redriven).filter(|it| it.bits() > 0);
         Some(Box::new(Origin {
             body: moved.body.name(),
             sent_at: (moved.sent_at > 0).then_some(moved.sent_at),
-            source: Arc::clone(self.source(moved)),
+            source: self.source(name),
+            redriven: redriven.map(PackedName::name),
         }))
     }
 
-    pub fn source(&self, moved: Moved) -> &Arc<str> {
-        let source = self.sources[moved.source as usize].as_ref();
-        &source.expect("an account has its source").text
+    /// The queue whose dead letter the message is.
+    pub fn source(&self, name: PackedName) -> Option<Arc<str>> {
+        let source = self.sources[self.get(name)?.source as usize].as_ref();
+        let text = &source.expect("an account has its source").text;
+        (!text.is_empty()).then(|| Arc::clone(text))
     }
 
     pub fn insert(&mut self, name: PackedName, moved: Moved, source: &Arc<str>) {
@@ -191,7 +216,13 @@ impl MovedMessages {
             .ok_or("moved messages are counted by their sources")
     }
 
-    pub fn write(&self, writer: &mut Writer) {
+    /// Whether some message was redriven: releases that redrive nothing cannot read those.
+    pub fn has_redriven(&self) -> bool {
+        self.by_name.iter().any(|(_, moved)| moved.redriven > 0)
+    }
+
+    /// Writes the accounts, and with `redriven` what redrives named.
+    pub fn write(&self, writer: &mut Writer, redriven: bool) {
         writer.length(self.places.len());
         self.places.keys().for_each(|text| writer.text(text));
         let order: BTreeMap<u32, u64> = self.places.values().copied().zip(0..).collect();
@@ -204,25 +235,34 @@ impl MovedMessages {
             writer.number(moved.first_received_at);
             writer.number(u64::from(moved.receive_count));
             writer.number(order[&moved.source]);
+            if redriven {
+                writer.number(moved.redriven);
+            }
         }
     }
 
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub fn read(reader: &mut Reader<'_>, redriven: bool) -> Result<Self, DecodeError> {
         let texts: Vec<Arc<str>> =
             reader.list("sources", |reader| Ok(reader.text("source")?.into()))?;
         let mut moved = Self::default();
         for _ in 0..reader.length("moved messages")? {
             let name = read_name(reader)?;
-            let account = Moved {
+            let mut account = Moved {
                 body: read_name(reader)?,
                 stamp: reader.number("stamp")?,
                 sent_at: reader.number("sent at")?,
                 first_received_at: reader.number("first received at")?,
                 receive_count: reader.small("receives before")?,
+                redriven: 0,
                 source: 0,
             };
             let source: usize = reader.small("source")?;
             let source = texts.get(source).ok_or(DecodeError::Impossible("source"))?;
+            if redriven {
+                account.redriven = reader.number("redriven")?;
+                PackedName::from_bits(account.redriven)
+                    .ok_or(DecodeError::Impossible("redriven name"))?;
+            }
             if moved.get(name).is_some() {
                 return Err(DecodeError::Impossible("a message moved twice"));
             }

@@ -77,6 +77,8 @@ pub(crate) fn apply(
         Operation::AskEmpty => Reply::Emptiness {
             empty: slice.is_empty(),
         },
-        Operation::PutDescriptor(_) | Operation::Housekeep => return None,
+        Operation::PutDescriptor(_) | Operation::Housekeep | Operation::MoveBack { .. } => {
+            return None;
+        }
     })
 }

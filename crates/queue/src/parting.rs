@@ -10,7 +10,7 @@ use crate::held::Held;
 use crate::ids::PackedName;
 use crate::moved::Moved;
 
-/// Messages that one receive moves at most, so that no entry takes long to apply. The next receive
+/// Messages that one receive, or one step of a move task, moves at most, so that no entry takes long to apply. The next receive
 /// goes on.
 pub(crate) const MOVES_MAX: usize = 100;
 

@@ -10,6 +10,7 @@
 mod arrivals;
 mod checkpoint;
 mod housekeeping;
+mod moving_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -196,28 +197,38 @@ impl Partition {
         match command.operation {
             Operation::PutDescriptor(descriptor) => self.put_descriptor(descriptor),
             Operation::Housekeep => self.housekeep(),
+            Operation::MoveBack { task, max } => match self.refusal(&command) {
+                Some(reply) => without_effect(reply),
+                None => self.move_back(&command, task, max),
+            },
             _ => self.apply_once(&command, first_ordinal),
         }
     }
 
-    /// Applies an operation on a slice, unless it is late, was answered before, or meets another
-    /// descriptor than its caller knew.
-    fn apply_once(&mut self, command: &Command, first_ordinal: u32) -> Outcome {
-        let Applied { now, .. } = self.applied;
-        if now > command.not_after {
-            return without_effect(Reply::Late);
+    /// The answer to a command that is late, was answered before, or meets another descriptor than its
+    /// caller knew.
+    fn refusal(&mut self, command: &Command) -> Option<Reply> {
+        if self.applied.now > command.not_after {
+            return Some(Reply::Late);
         }
         if let Some(reply) = self.requests.answer_again(command) {
-            return without_effect(reply);
+            return Some(reply);
         }
         if self.tombstones.contains_key(&command.queue) {
-            return without_effect(Reply::QueueGone);
+            return Some(Reply::QueueGone);
         }
         let have = self
             .descriptor(command.queue)
             .map(|descriptor| descriptor.version);
-        if have.is_none() || have < Some(command.descriptor_version) {
-            return without_effect(Reply::DescriptorNeeded { have });
+        let older = have.is_none() || have < Some(command.descriptor_version);
+        older.then_some(Reply::DescriptorNeeded { have })
+    }
+
+    /// Applies an operation on a slice, unless it is refused.
+    fn apply_once(&mut self, command: &Command, first_ordinal: u32) -> Outcome {
+        let Applied { now, .. } = self.applied;
+        if let Some(reply) = self.refusal(command) {
+            return without_effect(reply);
         }
         let mut parting = match self.parting(command) {
             Ok(parting) => parting,
@@ -283,8 +294,13 @@ impl Partition {
                 deadline_before = slice.next_deadline(now);
                 slice.settle(now);
                 slice.put_descriptor(descriptor, now);
+                slice.take_order(self.applied.index);
             }
-            (QueueState::Active, None) => self.host(queue, Slice::new(descriptor, now)),
+            (QueueState::Active, None) => {
+                let mut slice = Slice::new(descriptor, now);
+                slice.take_order(self.applied.index);
+                self.host(queue, slice);
+            }
         }
         self.refile(queue);
         let effects = match self.slices.get(&queue) {
@@ -457,6 +473,8 @@ fn repeated_receive(slice: &Slice, operation: &Operation, now: u64) -> Option<Re
 fn has_taken_effect(reply: &Reply) -> bool {
     match reply {
         Reply::Received(deliveries) => !deliveries.is_empty(),
+        Reply::MovedBack { now, .. } => *now > 0,
+        Reply::TargetNeeded { .. } | Reply::MoveBlocked(_) | Reply::NoMoveTask => false,
         Reply::OverInFlightLimit | Reply::TakesNoSends | Reply::Emptiness { .. } => false,
         _ => true,
     }

@@ -83,6 +83,32 @@ pub enum Reply {
         /// The dead-letter queue.
         target: QueueId,
     },
+    /// How far a move task is here, this command included.
+    MovedBack {
+        /// How many messages this command moved.
+        now: u8,
+        /// How many the task moved here in all.
+        total: u64,
+        /// Whether nothing is left to move, or the task has been halted.
+        done: bool,
+    },
+    /// The first message that would move has no place to go to: no effect.
+    MoveBlocked(MoveObstacle),
+    /// The slice has no such move task, or another one by now: no effect.
+    NoMoveTask,
+}
+
+/// Why a dead letter cannot move back yet, or ever.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MoveObstacle {
+    /// The queue to move it to is gone, is not known here by its name, or takes no messages in this
+    /// partition.
+    NoPlace {
+        /// The name of the queue whose dead letter it is; `None` for the task's destination.
+        source: Option<Arc<str>>,
+    },
+    /// It is nobody's dead letter: it was sent to the dead-letter queue, or moved there by a task.
+    NoSource,
 }
 
 /// A message accepted.
@@ -122,8 +148,11 @@ pub struct Origin {
     pub body: Name,
     /// `SentTimestamp`, where it is not the one beside the body.
     pub sent_at: Option<u64>,
-    /// The name of the queue whose dead letter it is.
-    pub source: Arc<str>,
+    /// The name of the queue whose dead letter it is, if it is one.
+    pub source: Option<Arc<str>>,
+    /// The name that the latest redrive gave it, in this queue or before; it tells the message's id, see
+    /// [`MessageId::redriven`].
+    pub redriven: Option<Name>,
 }
 
 impl Delivery {
@@ -198,13 +227,17 @@ impl Reply {
                 write_results(writer, results, write_sent, send_error_number);
             }
             Self::Received(deliveries) if deliveries.iter().any(|it| it.origin.is_some()) => {
-                writer.byte(14);
+                let origins = deliveries.iter().filter_map(|it| it.origin.as_ref());
+                let all_letters = origins.into_iter().all(|it| it.is_plain_letter());
+                writer.byte(if all_letters { 14 } else { 19 });
                 writer.length(deliveries.len());
                 for delivery in deliveries {
                     delivery.write(writer);
                     writer.flag(delivery.origin.is_some());
-                    if let Some(origin) = &delivery.origin {
-                        origin.write(writer);
+                    match &delivery.origin {
+                        Some(origin) if all_letters => origin.write_letter(writer),
+                        Some(origin) => origin.write(writer),
+                        None => (),
                     }
                 }
             }
@@ -242,6 +275,18 @@ impl Reply {
                 writer.byte(15);
                 writer.queue(*target);
             }
+            Self::MovedBack { now, total, done } => {
+                writer.byte(16);
+                writer.byte(*now);
+                writer.number(*total);
+                writer.flag(*done);
+            }
+            Self::MoveBlocked(MoveObstacle::NoPlace { source }) => {
+                writer.byte(17);
+                writer.optional_text(source.as_deref());
+            }
+            Self::MoveBlocked(MoveObstacle::NoSource) => writer.byte(18),
+            Self::NoMoveTask => writer.byte(20),
         }
     }
 
@@ -265,32 +310,80 @@ impl Reply {
                 empty: reader.flag("empty")?,
             },
             14 => Self::Received(reader.list("deliveries", |reader| {
-                let mut delivery = Delivery::read(reader)?;
-                if reader.flag("origin")? {
-                    delivery.origin = Some(Box::new(Origin::read(reader)?));
-                }
-                Ok(delivery)
+                read_delivery(reader, Origin::read_letter)
             })?),
             15 => Self::TargetNeeded {
                 target: reader.queue()?,
             },
+            16 => Self::MovedBack {
+                now: reader.byte("moved now")?,
+                total: reader.number("moved in all")?,
+                done: reader.flag("moved all")?,
+            },
+            17 => Self::MoveBlocked(MoveObstacle::NoPlace {
+                source: reader.optional_text("source")?.map(Arc::from),
+            }),
+            18 => Self::MoveBlocked(MoveObstacle::NoSource),
+            19 => Self::Received(
+                reader.list("deliveries", |reader| read_delivery(reader, Origin::read))?,
+            ),
+            20 => Self::NoMoveTask,
             other => return Err(DecodeError::UnknownTag("reply", other)),
         })
     }
 }
 
+fn read_delivery<'a>(
+    reader: &mut Reader<'a>,
+    origin: impl FnOnce(&mut Reader<'a>) -> Result<Origin, DecodeError>,
+) -> Result<Delivery, DecodeError> {
+    let mut delivery = Delivery::read(reader)?;
+    if reader.flag("origin")? {
+        delivery.origin = Some(Box::new(origin(reader)?));
+    }
+    Ok(delivery)
+}
+
 impl Origin {
+    /// Whether it is as releases know it that redrive nothing.
+    fn is_plain_letter(&self) -> bool {
+        self.source.is_some() && self.redriven.is_none()
+    }
+
+    fn write_letter(&self, writer: &mut Writer) {
+        writer.name(self.body);
+        writer.optional_number(self.sent_at);
+        writer.text(self.source.as_deref().unwrap_or_default());
+    }
+
+    fn read_letter(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            body: reader.name()?,
+            sent_at: reader.optional_number("sent at")?,
+            source: Some(reader.text("source")?.into()),
+            redriven: None,
+        })
+    }
+
     fn write(&self, writer: &mut Writer) {
         writer.name(self.body);
         writer.optional_number(self.sent_at);
-        writer.text(&self.source);
+        writer.optional_text(self.source.as_deref());
+        writer.flag(self.redriven.is_some());
+        if let Some(name) = self.redriven {
+            writer.name(name);
+        }
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             body: reader.name()?,
             sent_at: reader.optional_number("sent at")?,
-            source: reader.text("source")?.into(),
+            source: reader.optional_text("source")?.map(Arc::from),
+            redriven: match reader.flag("redriven")? {
+                true => Some(reader.name()?),
+                false => None,
+            },
         })
     }
 }

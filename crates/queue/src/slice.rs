@@ -8,8 +8,9 @@ use crate::descriptor::{Descriptor, QueueKind};
 use crate::fair::{Fair, NoisyCounts};
 use crate::fifo::Fifo;
 use crate::held::{Held, HeldMessages};
-use crate::ids::PackedName;
+use crate::ids::{MoveTaskId, PackedName};
 use crate::moved::MovedMessages;
+use crate::parting::Leaving;
 use crate::partition::{Counts, LiveRun, QuietCounts};
 use crate::standard::Standard;
 
@@ -30,6 +31,18 @@ pub(crate) struct Slice {
     pub messages: Messages,
     /// T of the last command.
     pub used_at: u64,
+    /// How far the move task of the descriptor's order is here.
+    pub moving: Option<Moving>,
+}
+
+/// How far a move task is in a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moving {
+    pub task: MoveTaskId,
+    /// The index of the entry that brought the task: it moves what was named before.
+    pub before: u64,
+    /// Messages moved.
+    pub total: u64,
 }
 
 impl Slice {
@@ -39,6 +52,46 @@ impl Slice {
             descriptor,
             messages,
             used_at: now,
+            moving: None,
+        }
+    }
+
+    /// Begins with the move task that the descriptor, brought by the entry of this index, orders, if it
+    /// is another than before.
+    pub fn take_order(&mut self, index: u64) {
+        let ordered = self.descriptor.move_order.as_ref().map(|it| it.task);
+        if ordered != self.moving.map(|it| it.task) {
+            self.moving = ordered.map(|task| Moving {
+                task,
+                before: index,
+                total: 0,
+            });
+        }
+    }
+
+    /// The visible messages named before the entry `before`, up to `max`, in an order in which they can
+    /// be taken out. The slice must be settled.
+    pub fn movable(&self, before: u64, max: usize, now: u64) -> Vec<PackedName> {
+        match &self.messages {
+            Messages::Standard(standard) => standard.movable(before, max, now),
+            Messages::Fifo(fifo) => fifo.movable(before, max, now),
+        }
+    }
+
+    /// Whether any message, visible or not, was named before the entry `before`.
+    pub fn has_older(&self, before: u64) -> bool {
+        let oldest = match &self.messages {
+            Messages::Standard(standard) => standard.first_name(),
+            Messages::Fifo(fifo) => fifo.first_name(),
+        };
+        oldest.is_some_and(|name| name.index() < before)
+    }
+
+    /// Takes out the next message that [`Slice::movable`] found.
+    pub fn take_out(&mut self, name: PackedName, now: u64) -> Leaving {
+        match &mut self.messages {
+            Messages::Standard(standard) => standard.take_out(name),
+            Messages::Fifo(fifo) => fifo.take_out(name, now),
         }
     }
 
@@ -184,11 +237,19 @@ impl Slice {
         };
         let expiry = oldest.map(|sent_at| sent_at.saturating_add(retention));
         let first = others.into_iter().flatten().chain(expiry).min();
-        first.unwrap_or(self.used_at.saturating_add(IDLE_LIFE_MS))
+        first.unwrap_or(match self.moving {
+            // It stays until the task ends, which a descriptor says.
+            Some(_) => u64::MAX,
+            None => self.used_at.saturating_add(IDLE_LIFE_MS),
+        })
     }
 
     /// Whether nothing would be lost with the slice.
     pub fn is_empty(&self) -> bool {
+        self.moving.is_none() && self.holds_nothing()
+    }
+
+    fn holds_nothing(&self) -> bool {
         match &self.messages {
             Messages::Standard(standard) => standard.messages() == 0,
             Messages::Fifo(fifo) => {
@@ -253,6 +314,7 @@ impl Slice {
             descriptor,
             messages,
             used_at,
+            moving: None,
         })
     }
 }

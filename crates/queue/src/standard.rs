@@ -75,10 +75,22 @@ impl Standard {
         moved: Moved,
         source: &Arc<str>,
     ) {
+        let held = left.in_no_group().visible_from(now);
+        self.arrive_held(name, now, held, message_group, moved, source);
+    }
+
+    fn arrive_held(
+        &mut self,
+        name: PackedName,
+        now: u64,
+        held: Held,
+        message_group: Option<&str>,
+        moved: Moved,
+        source: &Arc<str>,
+    ) {
         self.moved.insert(name, moved, source);
         self.moved_by_age.insert((moved.stamp, name), ());
         let slot = message_group.and_then(|key| self.slot(key, now));
-        let held = left.in_no_group().visible_from(now);
         self.join(name, in_group(held, slot), now);
     }
 
@@ -88,6 +100,64 @@ impl Standard {
         if let Some(fair) = &mut self.fair {
             fair.join(name, held, self.held.wait(held), now);
         }
+    }
+
+    /// Takes in a message that comes back from a dead-letter queue at `now`, as if it had been sent.
+    pub fn arrive_anew(
+        &mut self,
+        name: PackedName,
+        now: u64,
+        delay_ms: u64,
+        message_group: Option<&str>,
+        moved: Moved,
+    ) {
+        let held = Held::unread(moved.stamp, now.saturating_add(delay_ms));
+        self.arrive_held(name, now, held, message_group, moved, &"".into());
+    }
+
+    /// See [`crate::slice::Slice::movable`]: in the order of the names.
+    pub fn movable(&self, before: u64, max: usize, now: u64) -> Vec<PackedName> {
+        let older = |name: &PackedName| name.index() < before;
+        let held = self.held.older(before, now).take(max);
+        let untouched = self.untouched.names().map(|(name, _)| name);
+        let mut names: Vec<PackedName> = untouched.take_while(older).take(max).collect();
+        names.extend(held);
+        names.extend(self.fair.iter().flat_map(|fair| fair.older(before, max)));
+        names.sort_unstable();
+        names.truncate(max);
+        names
+    }
+
+    /// The oldest message's name.
+    pub fn first_name(&self) -> Option<PackedName> {
+        let untouched = self.untouched.front().map(|run| run.first());
+        let grouped = self.fair.as_ref().and_then(|fair| fair.oldest_run());
+        let grouped = grouped.map(|(_, run)| run.first());
+        let held = self.held.oldest().map(|(name, _)| name);
+        [untouched, grouped, held].into_iter().flatten().min()
+    }
+
+    /// Takes out a message that is held, or the oldest of its group, or of those without one, that is
+    /// not.
+    pub fn take_out(&mut self, name: PackedName) -> Leaving {
+        let held = match (self.held.remove(name), &mut self.fair) {
+            (Some(held), Some(fair)) => {
+                fair.take_again(name, held);
+                held
+            }
+            (Some(held), None) => held,
+            (None, fair) => {
+                let slot = fair.as_ref().and_then(|fair| fair.with_oldest(name));
+                let popped = match (slot, fair) {
+                    (Some(slot), Some(fair)) => fair.pop(slot),
+                    _ => self.untouched.pop(),
+                };
+                let (popped, sent_at) = popped.expect("what is not held was never touched");
+                assert!(popped == name, "the oldest message is taken out first");
+                in_group(Held::unread(sent_at, 0), slot)
+            }
+        };
+        self.let_go(name, held)
     }
 
     /// Hands out up to `max` messages until `visible_at`; those that were received too often leave.

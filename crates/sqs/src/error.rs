@@ -365,14 +365,56 @@ impl SqsError {
         Self::new(ErrorCode::InvalidAction, message)
     }
 
-    /// An operation of the API that this service does not offer.
+    /// A parameter with an ARN names no queue, or one that the caller is not to know of.
     #[must_use]
-    pub fn not_offered(action: Action) -> Self {
-        let message = format!(
-            "The action {} is not offered by this service.",
-            action.name()
-        );
-        Self::new(ErrorCode::UnsupportedOperation, message)
+    pub fn resource_does_not_exist(parameter: &str) -> Self {
+        let message =
+            format!("The resource that you specified for the {parameter} parameter doesn't exist.");
+        Self::new(ErrorCode::ResourceNotFound, message)
+    }
+
+    /// Messages move back from dead-letter queues only.
+    #[must_use]
+    pub fn no_dead_letter_queue() -> Self {
+        let text = "Source queue must be configured as a Dead Letter Queue.";
+        Self::new(ErrorCode::InvalidParameterValue, text)
+    }
+
+    /// A queue has one move task at a time.
+    #[must_use]
+    pub fn move_task_active() -> Self {
+        let text = "There is already a task running. Only one active task is allowed for a source queue \
+                    arn at a given time.";
+        Self::new(ErrorCode::InvalidParameterValue, text)
+    }
+
+    /// The account has as many active move tasks as it may. The limit is AWS's, the text is not recorded.
+    #[must_use]
+    pub fn too_many_move_tasks(most: usize) -> Self {
+        let message =
+            format!("The account may have {most} active message move tasks and has as many.");
+        Self::new(ErrorCode::OverLimit, message)
+    }
+
+    /// The text is no task handle.
+    #[must_use]
+    pub fn invalid_task_handle() -> Self {
+        let text = "Value for parameter TaskHandle is invalid.";
+        Self::new(ErrorCode::InvalidParameterValue, text)
+    }
+
+    /// No task has this handle, or one that the caller is not to know of.
+    #[must_use]
+    pub fn task_does_not_exist() -> Self {
+        Self::new(ErrorCode::ResourceNotFound, "Task does not exist.")
+    }
+
+    /// A task that has ended cannot be cancelled. The text is not recorded; the code is the only one of
+    /// the operation's that is not about what does not exist.
+    #[must_use]
+    pub fn task_does_not_run() -> Self {
+        let text = "The task is not running.";
+        Self::new(ErrorCode::UnsupportedOperation, text)
     }
 
     /// The queue's dead-letter target does not exist; `policy` is the text the client sent.

@@ -26,6 +26,7 @@ pub mod batch;
 pub mod error;
 mod hex;
 pub mod message;
+pub mod move_task;
 pub mod policy;
 pub mod quantities;
 pub mod query;

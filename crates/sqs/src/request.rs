@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::action::Action;
 use crate::actions::add_permission::AddPermission;
+use crate::actions::cancel_message_move_task::CancelMessageMoveTask;
 use crate::actions::change_message_visibility::ChangeMessageVisibility;
 use crate::actions::change_message_visibility_batch::ChangeMessageVisibilityBatch;
 use crate::actions::create_queue::CreateQueue;
@@ -15,6 +16,7 @@ use crate::actions::delete_queue::DeleteQueue;
 use crate::actions::get_queue_attributes::GetQueueAttributes;
 use crate::actions::get_queue_url::GetQueueUrl;
 use crate::actions::list_dead_letter_source_queues::ListDeadLetterSourceQueues;
+use crate::actions::list_message_move_tasks::ListMessageMoveTasks;
 use crate::actions::list_queue_tags::ListQueueTags;
 use crate::actions::list_queues::ListQueues;
 use crate::actions::purge_queue::PurgeQueue;
@@ -23,6 +25,7 @@ use crate::actions::remove_permission::RemovePermission;
 use crate::actions::send_message::SendMessage;
 use crate::actions::send_message_batch::SendMessageBatch;
 use crate::actions::set_queue_attributes::SetQueueAttributes;
+use crate::actions::start_message_move_task::StartMessageMoveTask;
 use crate::actions::tag_queue::TagQueue;
 use crate::actions::untag_queue::UntagQueue;
 use crate::error::SqsError;
@@ -60,6 +63,7 @@ impl<'a> Source<'a> {
 #[expect(missing_docs, reason = "each variant is the action of that name")]
 pub enum Request<'a> {
     AddPermission(AddPermission<'a>),
+    CancelMessageMoveTask(CancelMessageMoveTask),
     ChangeMessageVisibility(ChangeMessageVisibility<'a>),
     ChangeMessageVisibilityBatch(ChangeMessageVisibilityBatch<'a>),
     CreateQueue(Box<CreateQueue>),
@@ -69,6 +73,7 @@ pub enum Request<'a> {
     GetQueueAttributes(GetQueueAttributes<'a>),
     GetQueueUrl(GetQueueUrl),
     ListDeadLetterSourceQueues(ListDeadLetterSourceQueues),
+    ListMessageMoveTasks(ListMessageMoveTasks),
     ListQueueTags(ListQueueTags),
     ListQueues(ListQueues),
     PurgeQueue(PurgeQueue),
@@ -77,6 +82,7 @@ pub enum Request<'a> {
     SendMessage(SendMessage<'a>),
     SendMessageBatch(SendMessageBatch<'a>),
     SetQueueAttributes(SetQueueAttributes<'a>),
+    StartMessageMoveTask(StartMessageMoveTask),
     TagQueue(TagQueue<'a>),
     UntagQueue(UntagQueue<'a>),
 }
@@ -166,9 +172,14 @@ impl<'a> Request<'a> {
             Action::UntagQueue => {
                 UntagQueue::from_wire(source.read(action)?, envelope).map(Self::UntagQueue)
             }
-            Action::CancelMessageMoveTask
-            | Action::ListMessageMoveTasks
-            | Action::StartMessageMoveTask => Err(SqsError::not_offered(action)),
+            Action::CancelMessageMoveTask => {
+                CancelMessageMoveTask::from_wire(&source.read(action)?)
+                    .map(Self::CancelMessageMoveTask)
+            }
+            Action::ListMessageMoveTasks => ListMessageMoveTasks::from_wire(&source.read(action)?)
+                .map(Self::ListMessageMoveTasks),
+            Action::StartMessageMoveTask => StartMessageMoveTask::from_wire(&source.read(action)?)
+                .map(Self::StartMessageMoveTask),
         }
     }
 
@@ -177,6 +188,7 @@ impl<'a> Request<'a> {
     pub const fn queue(&self) -> Option<&QueueRef> {
         match self {
             Self::AddPermission(request) => Some(&request.queue),
+            Self::CancelMessageMoveTask(request) => Some(&request.source),
             Self::ChangeMessageVisibility(request) => Some(&request.queue),
             Self::ChangeMessageVisibilityBatch(request) => Some(&request.queue),
             Self::DeleteMessage(request) => Some(&request.queue),
@@ -184,6 +196,7 @@ impl<'a> Request<'a> {
             Self::DeleteQueue(request) => Some(&request.queue),
             Self::GetQueueAttributes(request) => Some(&request.queue),
             Self::ListDeadLetterSourceQueues(request) => Some(&request.queue),
+            Self::ListMessageMoveTasks(request) => Some(&request.source),
             Self::ListQueueTags(request) => Some(&request.queue),
             Self::PurgeQueue(request) => Some(&request.queue),
             Self::ReceiveMessage(request) => Some(&request.queue),
@@ -191,6 +204,7 @@ impl<'a> Request<'a> {
             Self::SendMessage(request) => Some(&request.queue),
             Self::SendMessageBatch(request) => Some(&request.queue),
             Self::SetQueueAttributes(request) => Some(&request.queue),
+            Self::StartMessageMoveTask(request) => Some(&request.source),
             Self::TagQueue(request) => Some(&request.queue),
             Self::UntagQueue(request) => Some(&request.queue),
             Self::CreateQueue(_) | Self::GetQueueUrl(_) | Self::ListQueues(_) => None,

@@ -51,7 +51,7 @@ impl Life {
             Request::DeleteMessageBatch(request) => self.delete(&request).await,
             Request::ChangeMessageVisibility(request) => self.change(&request).await,
             Request::GetQueueAttributes(_) => Ok(self.counts()),
-            _ => Err(SqsError::not_offered(action)),
+            _ => Err(SqsError::invalid_action(action.name())),
         }
     }
 

@@ -22,7 +22,7 @@ use hikyaku_metadata::QueueRecord;
 use hikyaku_queue::{Descriptor, Operation, PartitionId, QueueKind, Reply};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{ReceiveError, ReceiveRequest, Received, UNFOUNDED, unexpected};
+use super::{ReceiveError, ReceiveRequest, Received, Redriven, UNFOUNDED, unexpected};
 use crate::node::Node;
 use crate::partition::Delivered;
 use crate::router::{CallError, IN_FLIGHT_GOOD_FOR, Request};
@@ -54,14 +54,21 @@ impl Node {
     ) -> Result<Vec<Received>, ReceiveError> {
         let sealer = self.catalogue().sealer().ok_or(UNFOUNDED)?;
         let delivered = self.take(queue, &request).await?;
-        let received = delivered.into_iter().map(|delivered| Received {
-            receipt_handle: sealer.seal(&delivered.delivery.receipt),
-            body: delivered.body,
-            sent_at_ms: delivered.sent_at_ms,
-            receive_count: delivered.delivery.receive_count,
-            first_received_at_ms: delivered.delivery.first_received_at,
-            sequence: delivered.delivery.sequence,
-            dead_letter_source: delivered.delivery.origin.map(|it| it.source.to_string()),
+        let received = delivered.into_iter().map(|delivered| {
+            let origin = delivered.delivery.origin.as_deref();
+            let partition = delivered.delivery.receipt.partition;
+            let redriven = origin.and_then(|it| it.redriven);
+            let source = origin.and_then(|it| it.source.as_deref());
+            Received {
+                receipt_handle: sealer.seal(&delivered.delivery.receipt),
+                body: delivered.body,
+                sent_at_ms: delivered.sent_at_ms,
+                receive_count: delivered.delivery.receive_count,
+                first_received_at_ms: delivered.delivery.first_received_at,
+                sequence: delivered.delivery.sequence,
+                dead_letter_source: source.map(str::to_owned),
+                redriven: redriven.map(|name| Redriven { partition, name }),
+            }
         });
         Ok(received.collect())
     }

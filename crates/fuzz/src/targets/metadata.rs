@@ -7,15 +7,16 @@
 use std::collections::BTreeMap;
 
 use hikyaku_metadata::{
-    AbandonMove, AccessKeyState, Attributes, ChangeAccessKey, ChangeSettings, ClusterRecord,
-    ClusterSettings, Command, CreateAccessKey, CreateQueue, CreateTenant, DeleteQueue,
-    DescriptorDelivered, Envelope, Found, GroupKey, JoinNode, Metadata, NodeRecord, NodeState,
-    PartitionEmptied, PurgeQueue, QueueRecord, ReplacePolicy, ReplicaDamaged, ReplicaId,
-    ReplicaPromoted, ReplicaRemoved, Replicas, Reply, SealedSecret, SetAttributes, SetNodeState,
-    SetReplication, SetTenantState, StartMove, TagQueue, TenantId, TenantRecord, TenantState,
-    UntagQueue, WidenSpread, decode_entry, encode_entry,
+    AbandonMove, AccessKeyState, Attributes, CancelMoveTask, ChangeAccessKey, ChangeSettings,
+    ClusterRecord, ClusterSettings, Command, CreateAccessKey, CreateQueue, CreateTenant,
+    DeleteQueue, DescriptorDelivered, Envelope, Found, GroupKey, JoinNode, Metadata, MoveProgress,
+    MoveTaskBlocked, MoveTaskReported, NodeRecord, NodeState, PartitionEmptied, PurgeQueue,
+    QueueRecord, ReplacePolicy, ReplicaDamaged, ReplicaId, ReplicaPromoted, ReplicaRemoved,
+    Replicas, Reply, SealedSecret, SetAttributes, SetNodeState, SetReplication, SetTenantState,
+    StartMove, StartMoveTask, TagQueue, TenantId, TenantRecord, TenantState, UntagQueue,
+    WidenSpread, decode_entry, encode_entry,
 };
-use hikyaku_queue::{PartitionId, QueueId, RequestId};
+use hikyaku_queue::{MoveObstacle, MoveTaskId, PartitionId, QueueId, RequestId};
 
 use super::{Seen, Target, magnitude};
 use crate::memory::Bound;
@@ -303,6 +304,43 @@ fn start_move(partition: u32) -> StartMove {
     }
 }
 
+/// The life of a task that moves dead letters back.
+fn move_tasks() -> [Command; 4] {
+    let queue = QueueId(1);
+    [
+        Command::StartMoveTask(StartMoveTask {
+            queue,
+            task: MoveTaskId(5),
+            destination: Some(QueueId(2)),
+            rate: Some(500),
+            to_move: 9,
+        }),
+        Command::MoveTaskReported(MoveTaskReported {
+            queue,
+            task: MoveTaskId(5),
+            progress: vec![(
+                PartitionId(3),
+                MoveProgress {
+                    moved: 7,
+                    done: true,
+                },
+            )],
+        }),
+        Command::MoveTaskBlocked(MoveTaskBlocked {
+            queue,
+            task: MoveTaskId(5),
+            partition: PartitionId(3),
+            obstacle: MoveObstacle::NoPlace {
+                source: Some("q".into()),
+            },
+        }),
+        Command::CancelMoveTask(CancelMoveTask {
+            queue,
+            task: MoveTaskId(5),
+        }),
+    ]
+}
+
 /// What follows a move that was started: the new replica votes, the old one is gone; or it is given up.
 fn steps() -> [Command; 5] {
     let group = GroupKey::Partition(PartitionId(0));
@@ -376,6 +414,7 @@ fn envelopes() -> Vec<Envelope> {
         Command::SetReplication(SetReplication { replication: 5 }),
     ];
     let commands = commands.into_iter().chain(steps()).chain(tenancy());
+    let commands = commands.chain(move_tasks());
     (10..).zip(commands).map(envelope).collect()
 }
 

@@ -4,10 +4,12 @@
 //! These bytes come from other nodes of the cluster and from its disks, under checksums: what is wanted
 //! of damaged ones is that they are refused, or are a state or an entry as good as any other.
 
+use std::collections::BTreeMap;
+
 use hikyaku_queue::{
-    Command, DeduplicationScope, Descriptor, LATEST_T, MessageId, Name, Operation, Partition,
-    PartitionId, QueueId, QueueKind, QueueState, ReceiptHandle, Reply, RequestId, SendMessage,
-    VisibilityChange, decode_head, encode_head,
+    Command, DeduplicationScope, Descriptor, LATEST_T, MessageId, MoveOrder, MoveTaskId, Name,
+    Operation, Partition, PartitionId, QueueId, QueueKind, QueueState, ReceiptHandle, Reply,
+    RequestId, SendMessage, VisibilityChange, decode_head, encode_head,
 };
 
 use super::{Seen, Target, magnitude};
@@ -172,6 +174,7 @@ fn descriptor(id: QueueId, kind: QueueKind) -> Descriptor {
         draining: vec![],
         guests: Vec::new(),
         redrive: None,
+        move_order: None,
     }
 }
 
@@ -307,6 +310,16 @@ fn operations() -> Vec<Vec<Command>> {
         draining: vec![PartitionId(4)],
         ..descriptor(STANDARD, QueueKind::Standard)
     };
+    let moving = Descriptor {
+        version: 3,
+        move_order: Some(MoveOrder {
+            task: MoveTaskId(5),
+            halted: false,
+            destination: Some(STANDARD),
+            sources: BTreeMap::from([("q".to_owned(), FIFO)]),
+        }),
+        ..wider.clone()
+    };
     let mut entries = vec![
         one(Operation::Housekeep),
         one(receive(None)),
@@ -332,6 +345,11 @@ fn operations() -> Vec<Vec<Command>> {
         }),
         one(Operation::PutDescriptor(wider)),
         one(Operation::AskEmpty),
+        one(Operation::PutDescriptor(moving)),
+        one(Operation::MoveBack {
+            task: MoveTaskId(5),
+            max: 100,
+        }),
     ];
     let all = entries.iter().flatten().cloned();
     let numbered = (40..).zip(all).map(|(request, command)| Command {

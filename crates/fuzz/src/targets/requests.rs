@@ -8,6 +8,9 @@
 use hikyaku_sqs::action::Action;
 use hikyaku_sqs::actions::create_queue::CreateQueueResponse;
 use hikyaku_sqs::actions::list_dead_letter_source_queues::ListDeadLetterSourceQueuesResponse;
+use hikyaku_sqs::actions::list_message_move_tasks::{
+    ListMessageMoveTasksResponse, ListedMoveTask, MoveTaskStatus,
+};
 use hikyaku_sqs::actions::list_queues::ListQueuesResponse;
 use hikyaku_sqs::actions::receive_message::{Delivery, ReceiveMessageResponse};
 use hikyaku_sqs::actions::send_message::SendMessageResponse;
@@ -17,6 +20,7 @@ use hikyaku_sqs::batch::{BatchEntry, BatchResponse, BatchSuccess};
 use hikyaku_sqs::error::{ErrorCode, SqsError};
 use hikyaku_sqs::message::stored::{MessageId, StoredMessage};
 use hikyaku_sqs::message::{CheckedMessage, QueueFacts};
+use hikyaku_sqs::move_task::{MoveRate, TaskHandle};
 use hikyaku_sqs::query::Form;
 use hikyaku_sqs::queue_attributes::QueueAttributes;
 use hikyaku_sqs::queue_name::QueueName;
@@ -232,6 +236,31 @@ fn act(action: Action, request: &Request<'_>, facts: QueueFacts) -> Result<u32, 
         }
         Request::TagQueue(request) => magnitude(request.check()?.into_map().len()),
         Request::UntagQueue(request) => magnitude(request.check()?.len()),
+        Request::CancelMessageMoveTask(request) => u32::from(request.task[0]),
+        Request::ListMessageMoveTasks(request) => {
+            let task_handle = TaskHandle {
+                task: [7; 16],
+                source: QueueArn::try_parse("arn:aws:sqs:local:000000000000:dead")
+                    .expect("an ARN of a queue"),
+            };
+            let task_handle = task_handle.to_text();
+            assert!(TaskHandle::try_parse(&task_handle).is_some());
+            let listed = ListedMoveTask {
+                task_handle: Some(task_handle),
+                status: MoveTaskStatus::Running,
+                source_arn: request.source.name.to_string(),
+                destination_arn: None,
+                max_number_of_messages_per_second: Some(5),
+                approximate_number_of_messages_moved: 1,
+                approximate_number_of_messages_to_move: 2,
+                failure_reason: None,
+                started_timestamp: 3,
+            };
+            let results = vec![listed];
+            answered(action, &ListMessageMoveTasksResponse { results });
+            u32::from(request.max_results.get())
+        }
+        Request::StartMessageMoveTask(request) => u32::from(request.rate.map_or(0, MoveRate::get)),
         Request::DeleteQueue(_)
         | Request::GetQueueUrl(_)
         | Request::ListQueueTags(_)

@@ -4,6 +4,7 @@
 //! values, the effect.
 
 mod add_permission;
+mod cancel_message_move_task;
 mod change_message_visibility;
 mod change_message_visibility_batch;
 mod create_queue;
@@ -13,6 +14,7 @@ mod delete_queue;
 mod get_queue_attributes;
 mod get_queue_url;
 mod list_dead_letter_source_queues;
+mod list_message_move_tasks;
 mod list_queue_tags;
 mod list_queues;
 mod purge_queue;
@@ -21,6 +23,7 @@ mod remove_permission;
 mod send_message;
 mod send_message_batch;
 mod set_queue_attributes;
+mod start_message_move_task;
 mod tag_queue;
 mod untag_queue;
 
@@ -44,6 +47,9 @@ pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = Result<Vec<u8>, SqsErr
 pub(crate) fn run<'a>(request: Request<'a>, call: &'a Call<'a>) -> Running<'a> {
     match request {
         Request::AddPermission(request) => Box::pin(add_permission::run(request, call)),
+        Request::CancelMessageMoveTask(request) => {
+            Box::pin(cancel_message_move_task::run(request, call))
+        }
         Request::ChangeMessageVisibility(request) => {
             Box::pin(change_message_visibility::run(request, call))
         }
@@ -59,6 +65,9 @@ pub(crate) fn run<'a>(request: Request<'a>, call: &'a Call<'a>) -> Running<'a> {
         Request::ListDeadLetterSourceQueues(request) => {
             Box::pin(list_dead_letter_source_queues::run(request, call))
         }
+        Request::ListMessageMoveTasks(request) => {
+            Box::pin(list_message_move_tasks::run(request, call))
+        }
         Request::ListQueueTags(request) => Box::pin(list_queue_tags::run(request, call)),
         Request::ListQueues(request) => Box::pin(list_queues::run(request, call)),
         Request::PurgeQueue(request) => Box::pin(purge_queue::run(request, call)),
@@ -67,6 +76,9 @@ pub(crate) fn run<'a>(request: Request<'a>, call: &'a Call<'a>) -> Running<'a> {
         Request::SendMessage(request) => Box::pin(send_message::run(request, call)),
         Request::SendMessageBatch(request) => Box::pin(send_message_batch::run(request, call)),
         Request::SetQueueAttributes(request) => Box::pin(set_queue_attributes::run(request, call)),
+        Request::StartMessageMoveTask(request) => {
+            Box::pin(start_message_move_task::run(request, call))
+        }
         Request::TagQueue(request) => Box::pin(tag_queue::run(request, call)),
         Request::UntagQueue(request) => Box::pin(untag_queue::run(request, call)),
     }

@@ -13,7 +13,7 @@ use hikyaku_sqs::actions::receive_message::{
 };
 use hikyaku_sqs::arn::QueueArn;
 use hikyaku_sqs::error::SqsError;
-use hikyaku_sqs::message::stored::StoredMessage;
+use hikyaku_sqs::message::stored::{MessageId, StoredMessage};
 use hikyaku_sqs::queue_name::QueueName;
 
 use crate::attributes::{facts_of, to_ms};
@@ -99,8 +99,12 @@ fn present<'m>(
             return None;
         }
     };
-    if source.is_some() && stored.deduplication_id.is_some() {
-        // Two dead letters of equal ids must not look like duplicates of each other.
+    if let Some(redriven) = message.redriven {
+        stored.id = MessageId(redriven.id(hikyaku_queue::MessageId(stored.id.0)).0);
+    }
+    let moved = source.is_some() || message.redriven.is_some();
+    if moved && stored.deduplication_id.is_some() {
+        // Two messages that moved, of equal ids, must not look like duplicates of each other.
         stored.deduplication_id = Some(stored.id.to_string().into());
     }
     Some(receive.present(Delivery {

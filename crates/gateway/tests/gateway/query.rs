@@ -66,7 +66,7 @@ const QUEUES: [Row; 22] = [
 ];
 
 #[rustfmt::skip] // a table: one line each
-const REFUSALS: [Row; 17] = [
+const REFUSALS: [Row; 16] = [
     ("GET", "/", "", 404, "<UnknownOperationException/>\n"),
     ("GET", QUEUE, "", 404, "<UnknownOperationException/>\n"),
     ("GET", "/?Version=2012-11-05", "", 404, "<UnknownOperationException/>\n"),
@@ -76,7 +76,6 @@ const REFUSALS: [Row; 17] = [
     ("GET", "/?Action=%3CFoo%3E", "", 400, refusal!("InvalidAction", "The action &lt;Foo&gt; is not valid for this endpoint.")),
     ("GET", "/000000000000/orders?Action=CreateQueue&QueueName=a", "", 400, refusal!("InvalidAction", "The action CreateQueue is not valid for this endpoint.")),
     ("GET", "/000000000000/orders?Action=ListQueues", "", 400, refusal!("InvalidAction", "The action ListQueues is not valid for this endpoint.")),
-    ("POST", "/", "Action=StartMessageMoveTask", 400, refusal!("AWS.SimpleQueueService.UnsupportedOperation", "The action StartMessageMoveTask is not offered by this service.")),
     ("POST", "/", "Action=SendMessage&MessageBody=m", 400, refusal!("MissingParameter", "The request must contain the parameter QueueUrl.")),
     ("POST", QUEUE, "Action=SendMessage", 400, refusal!("MissingParameter", "The request must contain the parameter MessageBody.")),
     ("POST", QUEUE, "Action=SendMessage&MessageBody=m&DelaySeconds=901", 400, refusal!("InvalidParameterValue", "Value 901 for parameter DelaySeconds is invalid. Reason: DelaySeconds must be &gt;= 0 and &lt;= 900.")),

@@ -78,8 +78,6 @@ async fn what_is_not_served_is_unknown() {
     assert!(answer.body.contains("<UnknownOperationException"));
     let (status, code, _) = client.refused("Nonsense", json!({})).await;
     assert_eq!((status, code.as_str()), (404, "UnknownOperationException"));
-    let (_, code, _) = client.refused("StartMessageMoveTask", json!({})).await;
-    assert_eq!(code, "AWS.SimpleQueueService.UnsupportedOperation");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,8 @@
 
 use hikyaku_gateway::Access;
 use hikyaku_sqs::action::Action;
+use hikyaku_sqs::arn::QueueArn;
+use hikyaku_sqs::move_task::TaskHandle;
 use hikyaku_sqs::policy::IdentityPolicy;
 use serde_json::{Value, json};
 
@@ -57,7 +59,17 @@ fn about(action: Action, name: &str, handle: &str) -> Vec<Value> {
         Action::AddPermission => with(json!({
             "Label": "l", "AWSAccountIds": [BOB.tenant], "Actions": ["SendMessage"],
         })),
-        Action::CancelMessageMoveTask => vec![json!({ "TaskHandle": handle })],
+        Action::CancelMessageMoveTask => {
+            let source = QueueArn::try_parse(&arn).unwrap();
+            let task = TaskHandle {
+                task: [7; 16],
+                source,
+            };
+            vec![
+                json!({ "TaskHandle": handle }),
+                json!({ "TaskHandle": task.to_text() }),
+            ]
+        }
         Action::ChangeMessageVisibility => {
             with_handle(json!({ "ReceiptHandle": handle, "VisibilityTimeout": 0 }))
         }

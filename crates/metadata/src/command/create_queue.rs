@@ -135,6 +135,7 @@ impl CreateQueue {
             draining: Vec::new(),
             guests: Vec::new(),
             redrive: None,
+            move_order: None,
         };
         let mut settings = Settings::default();
         self.attributes.apply(&mut settings, &mut descriptor);
@@ -148,6 +149,7 @@ impl CreateQueue {
             modified_at_ms: now,
             purged_at_ms: None,
             revision: 0,
+            moves: Vec::new(),
         }
     }
 

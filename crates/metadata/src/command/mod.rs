@@ -3,6 +3,7 @@
 //! Each file holds the command, the ways it can fail, what it does and how both are written.
 
 pub(crate) mod abandon_move;
+pub(crate) mod cancel_move_task;
 pub(crate) mod change_access_key;
 pub(crate) mod change_settings;
 pub(crate) mod create_access_key;
@@ -13,6 +14,8 @@ pub(crate) mod descriptor_delivered;
 pub(crate) mod found;
 pub(crate) mod housekeep;
 pub(crate) mod join_node;
+pub(crate) mod move_task_blocked;
+pub(crate) mod move_task_reported;
 pub(crate) mod partition_emptied;
 pub(crate) mod purge_queue;
 pub(crate) mod replace_policy;
@@ -24,6 +27,7 @@ pub(crate) mod set_node_state;
 pub(crate) mod set_replication;
 pub(crate) mod set_tenant_state;
 pub(crate) mod start_move;
+pub(crate) mod start_move_task;
 pub(crate) mod tag_queue;
 pub(crate) mod untag_queue;
 pub(crate) mod widen_spread;
@@ -85,6 +89,14 @@ pub enum Command {
     CreateAccessKey(create_access_key::CreateAccessKey),
     /// Enables, disables or deletes an access key.
     ChangeAccessKey(change_access_key::ChangeAccessKey),
+    /// Has the messages of a dead-letter queue moved back.
+    StartMoveTask(start_move_task::StartMoveTask),
+    /// Lets a move task move no more.
+    CancelMoveTask(cancel_move_task::CancelMoveTask),
+    /// Partitions have moved messages.
+    MoveTaskReported(move_task_reported::MoveTaskReported),
+    /// A partition has no place for a message to move.
+    MoveTaskBlocked(move_task_blocked::MoveTaskBlocked),
 }
 
 impl Command {
@@ -100,6 +112,8 @@ impl Command {
                 | Self::ReplicaRemoved(_)
                 | Self::AbandonMove(_)
                 | Self::ReplicaDamaged(_)
+                | Self::MoveTaskReported(_)
+                | Self::MoveTaskBlocked(_)
         )
     }
 
@@ -130,6 +144,10 @@ impl Command {
             Self::SetTenantState(command) => Reply::TenantStateSet(command.apply(metadata)),
             Self::CreateAccessKey(command) => Reply::AccessKeyCreated(command.apply(metadata)),
             Self::ChangeAccessKey(command) => Reply::AccessKeyChanged(command.apply(metadata)),
+            Self::StartMoveTask(command) => Reply::MoveTaskStarted(command.apply(metadata)),
+            Self::CancelMoveTask(command) => Reply::MoveTaskCancelled(command.apply(metadata)),
+            Self::MoveTaskReported(command) => command.apply(metadata),
+            Self::MoveTaskBlocked(command) => command.apply(metadata),
         }
     }
 
@@ -161,6 +179,10 @@ impl Command {
             Self::SetTenantState(command) => command.write(writer),
             Self::CreateAccessKey(command) => command.write(writer),
             Self::ChangeAccessKey(command) => command.write(writer),
+            Self::StartMoveTask(command) => command.write(writer),
+            Self::CancelMoveTask(command) => command.write(writer),
+            Self::MoveTaskReported(command) => command.write(writer),
+            Self::MoveTaskBlocked(command) => command.write(writer),
         }
     }
 
@@ -194,6 +216,10 @@ impl Command {
             31 => Self::SetTenantState(set_tenant_state::SetTenantState::read(reader)?),
             32 => Self::CreateAccessKey(create_access_key::CreateAccessKey::read(reader)?),
             33 => Self::ChangeAccessKey(change_access_key::ChangeAccessKey::read(reader)?),
+            23 => Self::StartMoveTask(start_move_task::StartMoveTask::read(reader)?),
+            24 => Self::CancelMoveTask(cancel_move_task::CancelMoveTask::read(reader)?),
+            25 => Self::MoveTaskReported(move_task_reported::MoveTaskReported::read(reader)?),
+            26 => Self::MoveTaskBlocked(move_task_blocked::MoveTaskBlocked::read(reader)?),
             kind => return Err(unknown("command", kind)),
         })
     }
@@ -226,6 +252,10 @@ impl Command {
             Self::SetTenantState(_) => 31,
             Self::CreateAccessKey(_) => 32,
             Self::ChangeAccessKey(_) => 33,
+            Self::StartMoveTask(_) => 23,
+            Self::CancelMoveTask(_) => 24,
+            Self::MoveTaskReported(_) => 25,
+            Self::MoveTaskBlocked(_) => 26,
         }
     }
 }

@@ -116,6 +116,7 @@ fn descriptor(queue: QueueId, partitions: u32) -> Descriptor {
         draining: Vec::new(),
         guests: Vec::new(),
         redrive: None,
+        move_order: None,
     }
 }
 

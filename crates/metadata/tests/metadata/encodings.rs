@@ -12,10 +12,12 @@ use crate::samples::{
 };
 use crate::script::{envelope, tenant};
 use hikyaku_metadata::{
-    ClusterRecord, Command, DecodeError, DeleteQueue, Envelope, Found, Member, Metadata,
-    QueueRecord, ReplicaId, Replicas, Reply, Role, TenantRecord, decode_entry, encode_entry,
-    home_partition,
+    CancelMoveTask, CancelMoveTaskError, ClusterRecord, Command, DecodeError, DeleteQueue,
+    Envelope, Found, Member, Metadata, MoveProgress, MoveTaskBlocked, MoveTaskReported,
+    QueueRecord, ReplicaId, Replicas, Reply, Role, StartMoveTask, StartMoveTaskError, TenantRecord,
+    decode_entry, encode_entry, home_partition,
 };
+use hikyaku_queue::{MoveObstacle, MoveTaskId, PartitionId, QueueId};
 use std::collections::BTreeMap;
 
 fn hex(bytes: &[u8]) -> String {
@@ -57,6 +59,84 @@ fn a_forwarded_command() {
     let written = bytes("01 01000000000000000000000000000000 0200000000000000 03 0100000000000000");
     assert_eq!(hex(&asked.encode()), hex(&written));
     assert_eq!(Envelope::decode(&written).unwrap(), asked);
+}
+
+#[test]
+fn commands_and_answers_of_move_tasks() {
+    let (queue, task, partition) = (QUEUE, MoveTaskId(5), PartitionId(3));
+    let blocked = |obstacle| {
+        Command::MoveTaskBlocked(MoveTaskBlocked {
+            queue,
+            task,
+            partition,
+            obstacle,
+        })
+    };
+    let done = MoveProgress {
+        moved: 7,
+        done: true,
+    };
+    let commands = [
+        Command::StartMoveTask(StartMoveTask {
+            queue,
+            task,
+            destination: Some(QueueId(6)),
+            rate: Some(500),
+            to_move: 9,
+        }),
+        Command::CancelMoveTask(CancelMoveTask { queue, task }),
+        Command::MoveTaskReported(MoveTaskReported {
+            queue,
+            task,
+            progress: vec![(partition, done)],
+        }),
+        blocked(MoveObstacle::NoPlace {
+            source: Some("q".into()),
+        }),
+        blocked(MoveObstacle::NoSource),
+    ];
+    let written = [
+        "01 01000000000000000000000000000000 0200000000000000 17 0100000000000000 05000000000000000000000000000000 010600000000000000 01f401000000000000 0900000000000000",
+        "01 01000000000000000000000000000000 0200000000000000 18 0100000000000000 05000000000000000000000000000000",
+        "01 01000000000000000000000000000000 0200000000000000 19 0100000000000000 05000000000000000000000000000000 01000000 03000000070000000000000001",
+        "01 01000000000000000000000000000000 0200000000000000 1a 0100000000000000 05000000000000000000000000000000 03000000 01 010100000071",
+        "01 01000000000000000000000000000000 0200000000000000 1a 0100000000000000 05000000000000000000000000000000 03000000 02",
+    ];
+    for (command, written) in commands.into_iter().zip(written) {
+        let asked = envelope(1, 2, command);
+        assert_eq!(hex(&asked.encode()), hex(&bytes(written)));
+        assert_eq!(Envelope::decode(&bytes(written)).unwrap(), asked);
+    }
+    let replies = [
+        Reply::MoveTaskStarted(Ok(2)),
+        Reply::MoveTaskStarted(Err(StartMoveTaskError::NoSuchQueue(queue))),
+        Reply::MoveTaskStarted(Err(StartMoveTaskError::NoSuchDestination(queue))),
+        Reply::MoveTaskStarted(Err(StartMoveTaskError::NoDeadLetterQueue)),
+        Reply::MoveTaskStarted(Err(StartMoveTaskError::UnfitDestination(queue))),
+        Reply::MoveTaskStarted(Err(StartMoveTaskError::Active)),
+        Reply::MoveTaskStarted(Err(StartMoveTaskError::TooMany)),
+        Reply::MoveTaskCancelled(Ok(4)),
+        Reply::MoveTaskCancelled(Err(CancelMoveTaskError::NoSuchTask(task))),
+        Reply::MoveTaskCancelled(Err(CancelMoveTaskError::NotRunning(task))),
+        Reply::MoveTaskAdvanced,
+    ];
+    let written = [
+        "0113010200000000000000",
+        "011300010100000000000000",
+        "011300020100000000000000",
+        "01130003",
+        "011300040100000000000000",
+        "01130005",
+        "01130006",
+        "0114010400000000000000",
+        "0114000105000000000000000000000000000000",
+        "0114000205000000000000000000000000000000",
+        "0115",
+    ];
+    for (reply, written) in replies.into_iter().zip(written) {
+        assert_eq!(hex(&reply.encode()), written);
+        assert_eq!(Reply::decode(&bytes(written)).unwrap(), reply);
+    }
 }
 
 #[test]
@@ -198,8 +278,8 @@ fn a_newer_version_is_refused_by_name() {
     let newer = Err(DecodeError::UnknownVersion(2));
     assert_eq!(Reply::decode(&[2]), newer);
     assert_eq!(
-        Metadata::decode(&[6]).unwrap_err(),
-        DecodeError::UnknownVersion(6)
+        Metadata::decode(&[7]).unwrap_err(),
+        DecodeError::UnknownVersion(7)
     );
     assert_eq!(
         ClusterRecord::decode(&[3]).unwrap_err(),
@@ -214,8 +294,8 @@ fn a_newer_version_is_refused_by_name() {
         DecodeError::UnknownVersion(2)
     );
     assert_eq!(
-        QueueRecord::decode(&[5]).unwrap_err(),
-        DecodeError::UnknownVersion(5)
+        QueueRecord::decode(&[7]).unwrap_err(),
+        DecodeError::UnknownVersion(7)
     );
     assert_eq!(
         TenantRecord::decode(&[2]).unwrap_err(),

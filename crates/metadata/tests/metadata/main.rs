@@ -9,6 +9,7 @@ mod attributes;
 mod encodings;
 mod harness;
 mod model;
+mod move_tasks;
 mod moves;
 mod nodes;
 mod nodes_model;

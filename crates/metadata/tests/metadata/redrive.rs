@@ -104,7 +104,7 @@ fn a_dead_letter_queue_follows_its_sources() {
             for partition in cluster.record(source).descriptor.visited() {
                 for queue in [dead, last] {
                     let descriptor = &cluster.record(queue).descriptor;
-                    assert!(descriptor.takes_dead_letters(partition));
+                    assert!(descriptor.takes_moves(partition));
                 }
             }
         }

@@ -1,7 +1,8 @@
-//! Messages that move from one slice of the partition to another: dead letters (SQS-CONTRACT section
-//! 9).
+//! Messages that move from one slice of the partition to another: dead letters, and those that a move
+//! task brings back (SQS-CONTRACT section 9).
 //!
-//! A message leaves its slice when a receive finds that it was received too often, and arrives when
+//! A message leaves its slice when a receive finds that it was received too often, or when a task has
+//! its turn, and arrives when
 //! the entry's commands are done. Nobody sees the time between: an entry is applied whole. It arrives
 //! under a new name, behind all that the entry sent, so that names keep rising; its body stays.
 //!
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use super::{Hosted, Partition, effects};
 use crate::command::{Command, Operation};
 use crate::descriptor::{QueueKind, Redrive};
+use crate::held::STAMP_MS;
 use crate::ids::{ORDINAL_LIMIT, PackedName, QueueId};
 use crate::moved::Moved;
 use crate::parting::{Leaving, Parting};
@@ -26,10 +28,9 @@ struct Arrival {
     target: QueueId,
     /// The target's when the message left.
     purge_epoch: u64,
-    source: Arc<str>,
+    /// The queue whose dead letter it is; `None` when it comes back.
+    source: Option<Arc<str>>,
     message: Leaving,
-    /// T of its first receive.
-    first_received_at: u64,
 }
 
 /// See the module.
@@ -52,7 +53,7 @@ impl Arrivals {
     }
 
     /// Names that are left in the entry.
-    fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         let taken = self.next_ordinal as usize + self.waiting.len();
         (ORDINAL_LIMIT as usize).saturating_sub(taken)
     }
@@ -106,7 +107,7 @@ impl Partition {
         };
         let fifo = |kind| matches!(kind, QueueKind::Fifo { .. });
         let source = self.descriptor(queue).map(|it| fifo(it.kind));
-        let is_here = target.takes_dead_letters(self.id);
+        let is_here = target.takes_moves(self.id);
         let fits = source == Some(fifo(target.kind)) && redrive.target != queue;
         if fits && is_here {
             Way::Here
@@ -123,24 +124,26 @@ impl Partition {
         let redrive = self.descriptor(queue).and_then(|it| it.redrive.as_ref());
         let redrive = redrive.expect("messages leave by a redrive policy");
         let (target, source): (_, Arc<str>) = (redrive.target, redrive.source.as_str().into());
+        for message in parting.leaving {
+            self.set_off(message, target, Some(Arc::clone(&source)));
+        }
+    }
+
+    /// Sets one message on its way to a slice that takes it.
+    pub(super) fn set_off(&mut self, message: Leaving, target: QueueId, source: Option<Arc<str>>) {
         let hosted = self.slices.get_mut(&target);
         let slice = &mut hosted.expect("the way was found to be here").slice;
         slice.settle(self.applied.now);
         slice.used_at = self.applied.now;
         let purge_epoch = slice.descriptor.purge_epoch;
         self.refile(target);
-        for message in parting.leaving {
-            let before = message.moved.filter(|moved| moved.receive_count > 0);
-            let first = message.held.first_received_at();
-            self.arrivals.waiting.push(Arrival {
-                command: self.arrivals.command,
-                target,
-                purge_epoch,
-                source: Arc::clone(&source),
-                first_received_at: before.map_or(first, |moved| moved.first_received_at),
-                message,
-            });
-        }
+        self.arrivals.waiting.push(Arrival {
+            command: self.arrivals.command,
+            target,
+            purge_epoch,
+            source,
+            message,
+        });
     }
 
     /// Lets the messages arrive that left in this entry.
@@ -157,7 +160,11 @@ impl Partition {
             }
             let deadline_before = slice.next_deadline(now);
             let outcome = &mut outcomes[arrival.command];
-            take_in(slice, PackedName::new(index, ordinal), now, arrival);
+            let name = PackedName::new(index, ordinal);
+            match &arrival.source {
+                Some(source) => take_letter(slice, name, now, &arrival.message, source),
+                None => take_back(slice, name, now, &arrival.message),
+            }
             let more = effects(target, slice, deadline_before, now);
             outcome.effects.add(more);
             self.refile(target);
@@ -166,31 +173,47 @@ impl Partition {
 }
 
 /// On a standard queue a dead letter keeps its time of sending; on a FIFO queue it is sent anew.
-fn take_in(slice: &mut Slice, name: PackedName, now: u64, arrival: Arrival) {
-    let Arrival {
-        message:
-            Leaving {
-                name: old,
-                held,
-                message_group,
-                moved,
-            },
-        source,
-        first_received_at,
-        ..
-    } = arrival;
-    let body = moved.map_or(old, |moved| moved.body);
+fn take_letter(slice: &mut Slice, name: PackedName, now: u64, letter: &Leaving, source: &Arc<str>) {
+    let (held, before) = (letter.held, letter.moved);
+    let body = before.map_or(letter.name, |moved| moved.body);
+    let received = before.filter(|moved| moved.receive_count > 0);
+    let first = received.map_or(held.first_received_at(), |moved| moved.first_received_at);
     let count = held.receive_count;
     match &mut slice.messages {
         Messages::Standard(standard) => {
-            let sent_at = moved.map_or(0, |moved| moved.sent_at);
-            let moved = Moved::new(body, held.sent_at, sent_at, first_received_at, count);
-            standard.arrive(name, now, held, message_group.as_deref(), moved, &source);
+            let sent_at = before.map_or(0, |moved| moved.sent_at);
+            let moved = Moved::new(body, held.sent_at, sent_at, first, count).as_before(before);
+            let group = letter.message_group.as_deref();
+            standard.arrive(name, now, held, group, moved, source);
         }
         Messages::Fifo(fifo) => {
-            let group = message_group.as_deref().unwrap_or_default();
-            let moved = Moved::new(body, now, now, first_received_at, count);
-            fifo.arrive(name, now, group, moved, &source);
+            let group = letter.message_group.as_deref().unwrap_or_default();
+            let moved = Moved::new(body, now, now, first, count).as_before(before);
+            fifo.arrive(name, now, group, moved, source);
+        }
+    }
+}
+
+/// What a task brings back counts as new: sent now, and never received.
+fn take_back(slice: &mut Slice, name: PackedName, now: u64, message: &Leaving) {
+    let body = message.moved.map_or(message.name, |moved| moved.body);
+    let delay_ms = slice.descriptor.delay_ms;
+    match &mut slice.messages {
+        Messages::Standard(standard) => {
+            let stamp = now.next_multiple_of(STAMP_MS);
+            let moved = Moved::redriven(body, stamp, now, name);
+            let group = message.message_group.as_deref();
+            standard.arrive_anew(name, now, delay_ms, group, moved);
+        }
+        Messages::Fifo(fifo) => {
+            let group = message.message_group.as_deref().unwrap_or_default();
+            fifo.arrive(
+                name,
+                now,
+                group,
+                Moved::redriven(body, now, now, name),
+                &"".into(),
+            );
         }
     }
 }

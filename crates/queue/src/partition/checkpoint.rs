@@ -12,7 +12,7 @@ use crate::fair::Fair;
 use crate::ids::{INDEX_LIMIT, QueueId};
 use crate::moved::MovedMessages;
 use crate::requests::Requests;
-use crate::slice::Slice;
+use crate::slice::{Moving, Slice};
 
 /// Of a partition without moved messages; such ones stay readable to releases that know none.
 const VERSION: u8 = 1;
@@ -23,6 +23,9 @@ const MOVED_VERSION: u8 = 2;
 /// With the slices' fair message groups behind them.
 const FAIR_VERSION: u8 = 3;
 
+/// With how far move tasks are behind those, and with what redrives named.
+const MOVE_TASK_VERSION: u8 = 4;
+
 /// Up to this estimate of its memory, a partition is checked after each entry in debug builds.
 const SMALL_BYTES: usize = 32 * 1024;
 
@@ -31,13 +34,17 @@ const SELDOM: u64 = 4_096;
 
 impl Partition {
     /// The persisted state: version 1, or 2 once messages have moved, or 3 while a standard queue has
-    /// message groups.
+    /// message groups, or 4 while a move task runs or messages are there that one has moved.
     pub fn encode(&self) -> Vec<u8> {
         let slices = || self.slices.values().map(|hosted| &hosted.slice);
         let with_moved: Vec<&Slice> = slices().filter(|it| it.moved().len() > 0).collect();
         let with_fair = slices().filter_map(|slice| Some((slice.descriptor.id, slice.fair()?)));
         let with_fair: Vec<(QueueId, &Fair)> = with_fair.collect();
+        let moving: Vec<&Slice> = slices().filter(|slice| slice.moving.is_some()).collect();
+        let redriven =
+            !moving.is_empty() || with_moved.iter().any(|slice| slice.moved().has_redriven());
         let version = match (with_moved.is_empty(), with_fair.is_empty()) {
+            _ if redriven => MOVE_TASK_VERSION,
             (_, false) => FAIR_VERSION,
             (false, true) => MOVED_VERSION,
             (true, true) => VERSION,
@@ -62,7 +69,7 @@ impl Partition {
             writer.length(with_moved.len());
             for slice in with_moved {
                 writer.queue(slice.descriptor.id);
-                slice.moved().write(&mut writer);
+                slice.moved().write(&mut writer, redriven);
             }
         }
         if version >= FAIR_VERSION {
@@ -72,13 +79,16 @@ impl Partition {
                 fair.write(&mut writer);
             }
         }
+        if redriven {
+            write_moving(&mut writer, &moving);
+        }
         writer.finish()
     }
 
     /// Reads what [`Partition::encode`] wrote, and checks it as [`Partition::validate`] does.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let version = bytes.first().copied().unwrap_or(VERSION);
-        let known = version.clamp(VERSION, FAIR_VERSION);
+        let known = version.clamp(VERSION, MOVE_TASK_VERSION);
         let mut reader = Reader::versioned(bytes, known)?;
         let mut partition = Self::new(reader.partition()?);
         partition.epoch = reader.byte("epoch")?;
@@ -106,11 +116,15 @@ impl Partition {
                 return Err(DecodeError::Impossible("slice twice"));
             }
         }
+        let redriven = version >= MOVE_TASK_VERSION;
         if version >= MOVED_VERSION {
-            read_moved(&mut reader, &mut slices)?;
+            read_moved(&mut reader, &mut slices, redriven)?;
         }
         if version >= FAIR_VERSION {
             read_fair(&mut reader, &mut slices)?;
+        }
+        if redriven {
+            read_moving(&mut reader, &mut slices)?;
         }
         for (queue, slice) in slices {
             partition.host(queue, slice);
@@ -148,6 +162,14 @@ impl Partition {
             hosted.slice.check()?;
             if *queue != hosted.slice.descriptor.id || self.tombstones.contains_key(queue) {
                 return Err("a queue is hosted under its id, or has a tombstone");
+            }
+            let order = hosted.slice.descriptor.move_order.as_ref();
+            let moving = hosted.slice.moving;
+            if order.map(|it| it.task) != moving.map(|it| it.task) {
+                return Err("a slice is as far as it is with the task that it is ordered");
+            }
+            if moving.is_some_and(|it| it.before > self.applied.index) {
+                return Err("no move task came in an entry yet to be applied");
             }
             if hosted.slice.held().settled_at() > self.applied.now {
                 return Err("no slice is ahead of T");
@@ -202,11 +224,12 @@ impl Partition {
 fn read_moved(
     reader: &mut Reader<'_>,
     slices: &mut BTreeMap<QueueId, Slice>,
+    redriven: bool,
 ) -> Result<(), DecodeError> {
     for _ in 0..reader.length("slices with moved messages")? {
         let slice = slices.get_mut(&reader.queue()?);
         let slice = slice.ok_or(DecodeError::Impossible("moved messages without a slice"))?;
-        let moved = MovedMessages::read(reader)?;
+        let moved = MovedMessages::read(reader, redriven)?;
         if moved.len() == 0 || slice.moved().len() > 0 {
             return Err(DecodeError::Impossible("moved messages of a slice"));
         }
@@ -223,6 +246,33 @@ fn read_fair(
         let slice = slices.get_mut(&reader.queue()?);
         let slice = slice.ok_or(DecodeError::Impossible("fair groups without a slice"))?;
         slice.read_fair(reader)?;
+    }
+    Ok(())
+}
+
+fn write_moving(writer: &mut Writer, slices: &[&Slice]) {
+    writer.length(slices.len());
+    for slice in slices {
+        let moving = slice.moving.expect("these have a task");
+        writer.queue(slice.descriptor.id);
+        writer.move_task(moving.task);
+        writer.number(moving.before);
+        writer.number(moving.total);
+    }
+}
+
+fn read_moving(
+    reader: &mut Reader<'_>,
+    slices: &mut BTreeMap<QueueId, Slice>,
+) -> Result<(), DecodeError> {
+    for _ in 0..reader.length("slices with move tasks")? {
+        let slice = slices.get_mut(&reader.queue()?);
+        let slice = slice.ok_or(DecodeError::Impossible("a move task without a slice"))?;
+        slice.moving = Some(Moving {
+            task: reader.move_task()?,
+            before: reader.number("beginning of a move task")?,
+            total: reader.number("messages moved")?,
+        });
     }
     Ok(())
 }

@@ -37,7 +37,8 @@ fn the_receive_beyond_the_limit_moves_the_message() {
     assert_eq!(letter.first_received_at, 2 * SECOND);
     assert_eq!(letter.body(), first.name);
     let origin = letter.origin.expect("it came from elsewhere");
-    assert_eq!((&*origin.source, origin.sent_at), ("orders", None));
+    assert_eq!(origin.source.as_deref(), Some("orders"));
+    assert_eq!((origin.sent_at, origin.redriven), (None, None));
     // Its body lives on under the dead-letter queue.
     let live = queue.partition.live_runs();
     assert_eq!(live.len(), 1);

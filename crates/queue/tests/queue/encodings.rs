@@ -3,11 +3,13 @@
 
 use hikyaku_queue::{
     ChangeVisibilityError, Command, DecodeError, DeduplicationScope, DeleteError, Delivery,
-    Descriptor, HandleKey, HandleSealer, LATEST_T, MessageId, Name, Operation, Origin, Partition,
-    PartitionId, QueueId, QueueKind, QueueState, ReceiptHandle, Redrive, Reply, RequestId,
-    SendError, SendMessage, Sent, VisibilityChange, decode_head, encode_head,
+    Descriptor, HandleKey, HandleSealer, LATEST_T, MessageId, MoveObstacle, MoveOrder, MoveTaskId,
+    Name, Operation, Origin, Partition, PartitionId, QueueId, QueueKind, QueueState, ReceiptHandle,
+    Redrive, Reply, RequestId, SendError, SendMessage, Sent, VisibilityChange, decode_head,
+    encode_head,
 };
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 use crate::support::{Queue, SECOND, grouped, message};
 
@@ -51,6 +53,7 @@ fn fifo_descriptor() -> Descriptor {
         draining: vec![],
         guests: Vec::new(),
         redrive: None,
+        move_order: None,
     }
 }
 
@@ -93,6 +96,10 @@ fn operations() -> Vec<Operation> {
         Operation::PutDescriptor(fifo_descriptor()),
         Operation::Housekeep,
         Operation::AskEmpty,
+        Operation::MoveBack {
+            task: MoveTaskId(0x0506),
+            max: 100,
+        },
     ]
 }
 
@@ -156,6 +163,16 @@ fn replies() -> Vec<Reply> {
         Reply::TargetNeeded {
             target: QueueId(300),
         },
+        Reply::MovedBack {
+            now: 100,
+            total: 300,
+            done: true,
+        },
+        Reply::MoveBlocked(MoveObstacle::NoPlace {
+            source: Some("q".into()),
+        }),
+        Reply::MoveBlocked(MoveObstacle::NoSource),
+        Reply::NoMoveTask,
     ]
 }
 
@@ -203,6 +220,50 @@ fn descriptors_with_a_redrive_are_pinned() {
 }
 
 #[test]
+fn descriptors_with_a_move_order_are_pinned() {
+    let moving = Descriptor {
+        move_order: Some(MoveOrder {
+            task: MoveTaskId(0x0506),
+            halted: true,
+            destination: Some(QueueId(5)),
+            sources: BTreeMap::from([("q".to_owned(), QueueId(6))]),
+        }),
+        ..fifo_descriptor()
+    };
+    let bytes = moving.encode();
+    assert_eq!(
+        hex(&bytes),
+        "04ac02020103b0ea010080e0e5a40101c0a9070203c8010000000000000000000000000000000000\
+         050601010501017106"
+    );
+    assert_eq!(Descriptor::decode(&bytes), Ok(moving));
+}
+
+#[test]
+fn deliveries_of_what_came_back_are_pinned() {
+    let Reply::Received(mut deliveries) = replies().swap_remove(1) else {
+        panic!("the second reply is a receive's");
+    };
+    let (index, ordinal) = (9, 1);
+    deliveries.push(deliveries[0].clone());
+    deliveries[0].origin = Some(Box::new(Origin {
+        body: Name { index, ordinal },
+        sent_at: Some(5),
+        source: None,
+        redriven: Some(Name { index: 7, ordinal }),
+    }));
+    let reply = Reply::Received(deliveries);
+    let bytes = reply.encode();
+    assert_eq!(
+        hex(&bytes),
+        "011302f0a204050180d095ffbc31b0ba97ffbc310003ac02f0a204050280d095ffbc31b0ba97ffbc\
+         31010901010500010701f0a204050180d095ffbc31b0ba97ffbc310003ac02f0a204050280d095ff\
+         bc31b0ba97ffbc3100"
+    );
+    assert_eq!(Reply::decode(&bytes), Ok(reply));
+}
+
+#[test]
 fn deliveries_of_dead_letters_are_pinned() {
     let Reply::Received(mut deliveries) = replies().swap_remove(1) else {
         panic!("the second reply is a receive's");
@@ -213,7 +274,8 @@ fn deliveries_of_dead_letters_are_pinned() {
             ordinal: 1,
         },
         sent_at: Some(5),
-        source: "q".into(),
+        source: Some("q".into()),
+        redriven: None,
     }));
     let reply = Reply::Received(deliveries);
     let bytes = reply.encode();
@@ -361,10 +423,10 @@ fn checkpoints_that_keep_all_answers_are_read() {
 #[test]
 fn unknown_versions_are_refused() {
     let mut bytes = partition().encode();
-    bytes[0] = 4;
+    bytes[0] = 5;
     assert_eq!(
         Partition::decode(&bytes).unwrap_err(),
-        DecodeError::UnknownVersion(4)
+        DecodeError::UnknownVersion(5)
     );
 }
 
@@ -436,7 +498,7 @@ const HEAD: &str = "\
     00000000000000000102a0ec96ffbc31ac02020101ababababababababababababababababe80701\
     882701016700";
 
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 9] = [
     "0100000000000000000000000000000102a0ec96ffbc31ac02020101abababababababababababab\
      ababababe80701882701016700",
     "0100000000000000000000000000000102a0ec96ffbc31ac0202020a0100010161",
@@ -450,9 +512,10 @@ const COMMANDS: [&str; 8] = [
      e5a40101c0a9070203c801",
     "0100000000000000000000000000000102a0ec96ffbc31ac020207",
     "0100000000000000000000000000000102a0ec96ffbc31ac020208",
+    "0100000000000000000000000000000102a0ec96ffbc31ac0202090000000000000000000000000000050664",
 ];
 
-const REPLIES: [&str; 14] = [
+const REPLIES: [&str; 18] = [
     "01010400cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd0180808080808080801001010203",
     "010201f0a204050180d095ffbc31b0ba97ffbc310003ac02f0a204050280d095ffbc31b0ba97ffbc\
      31",
@@ -468,6 +531,10 @@ const REPLIES: [&str; 14] = [
     "010c",
     "010d01",
     "010fac02",
+    "011064ac0201",
+    "0111010171",
+    "0112",
+    "0114",
 ];
 
 const CHECKPOINT: &str = "\

@@ -11,6 +11,7 @@ mod fair;
 mod fifo;
 mod memory;
 mod model;
+mod moves;
 mod partition;
 mod property;
 mod script;

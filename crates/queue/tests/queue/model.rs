@@ -2,11 +2,12 @@
 //! indexes, nothing kept that can be found by looking.
 
 mod fair;
+mod moves;
 mod operations;
 
 use hikyaku_queue::{
-    Command, Counts, Delivery, Descriptor, MessageId, Name, Operation, PartitionId, QueueId,
-    QueueKind, QueueState, Reply, RequestId,
+    Command, Counts, Delivery, Descriptor, MessageId, MoveTaskId, Name, Operation, PartitionId,
+    QueueId, QueueKind, QueueState, Reply, RequestId,
 };
 
 use crate::support::{MINUTE, SECOND};
@@ -27,14 +28,17 @@ struct Message {
     letter: Option<Letter>,
 }
 
-/// What makes a message a dead letter.
+/// What is known of a message that came from another queue.
 #[derive(Debug, Clone)]
 struct Letter {
     body: Name,
     sent_at: Option<u64>,
-    source: String,
+    /// None once it was moved back.
+    source: Option<String>,
     /// Receives before it came here.
     count: u32,
+    /// The name that the last move back gave it.
+    redriven: Option<Name>,
 }
 
 /// A message that left a queue in the entry at hand.
@@ -42,7 +46,8 @@ struct Letter {
 struct Arriving {
     target: QueueId,
     purge_epoch: u64,
-    source: String,
+    /// None for one that moves back.
+    source: Option<String>,
     message: Message,
 }
 
@@ -76,6 +81,8 @@ pub struct Queue {
     /// Of the receive at hand: after how many receives messages leave, and those that did.
     limit: Option<u32>,
     leaving: Vec<Message>,
+    /// The move task, the entry that brought it, and how many messages it moved.
+    moving: Option<(MoveTaskId, u64, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -188,7 +195,7 @@ impl Model {
 
     fn apply(&mut self, name: Name, command: &Command) -> Reply {
         match &command.operation {
-            Operation::PutDescriptor(descriptor) => return self.put(descriptor),
+            Operation::PutDescriptor(descriptor) => return self.put(descriptor, name.index),
             Operation::Housekeep => return self.housekeep(),
             _ => (),
         }
@@ -206,6 +213,17 @@ impl Model {
         let have = self.queue(command.queue).map(|it| it.descriptor.version);
         if have.is_none() || have < Some(command.descriptor_version) {
             return Reply::DescriptorNeeded { have };
+        }
+        if let Operation::MoveBack { task, max } = command.operation {
+            let reply = self.move_back(command.queue, task, usize::from(max));
+            if matches!(reply, Reply::MovedBack { now: 1.., .. }) {
+                self.answered.push(Answered {
+                    id: command.request_id,
+                    not_after: command.not_after,
+                    reply: reply.clone(),
+                });
+            }
+            return reply;
         }
         let receives = matches!(command.operation, Operation::Receive { .. });
         let target = match self.target(command.queue) {
@@ -240,7 +258,7 @@ impl Model {
                 .extend(leaving.into_iter().map(|message| Arriving {
                     target: redrive.target,
                     purge_epoch,
-                    source: redrive.source.clone(),
+                    source: Some(redrive.source.clone()),
                     message,
                 }));
         }
@@ -290,7 +308,7 @@ impl Model {
         Reply::Returned
     }
 
-    fn put(&mut self, newer: &Descriptor) -> Reply {
+    fn put(&mut self, newer: &Descriptor, index: u64) -> Reply {
         let now = self.now;
         if let Some(queue) = self.queues.iter_mut().find(|q| q.descriptor.id == newer.id) {
             if newer.version > queue.descriptor.version {
@@ -300,6 +318,7 @@ impl Model {
                 } else {
                     queue.pass_time(now);
                     queue.take(newer.clone(), now);
+                    queue.take_order(index);
                 }
             }
         } else if let Some(tomb) = self.tombstones.iter_mut().find(|(id, ..)| *id == newer.id) {
@@ -309,7 +328,9 @@ impl Model {
         } else if newer.state == QueueState::Deleted {
             self.tombstones.push((newer.id, newer.version, now + IDLE));
         } else {
-            self.queues.push(Queue::new(newer.clone(), now));
+            let mut queue = Queue::new(newer.clone(), now);
+            queue.take_order(index);
+            self.queues.push(queue);
         }
         Reply::DescriptorPut
     }
@@ -341,6 +362,14 @@ impl Queue {
             used_at: now,
             limit: None,
             leaving: vec![],
+            moving: None,
+        }
+    }
+
+    fn take_order(&mut self, index: u64) {
+        let ordered = self.descriptor.move_order.as_ref().map(|it| it.task);
+        if ordered != self.moving.map(|(task, ..)| task) {
+            self.moving = ordered.map(|task| (task, index, 0));
         }
     }
 
@@ -349,9 +378,19 @@ impl Queue {
         let mut message = arriving.message;
         let before = message.letter.take();
         let body = before.as_ref().map_or(message.name, |letter| letter.body);
+        let redriven = before.as_ref().and_then(|letter| letter.redriven);
+        let comes_back = arriving.source.is_none();
+        if comes_back {
+            (message.count, message.number) = (0, 0);
+        }
         let mut sent_at = before.and_then(|letter| letter.sent_at);
         message.name = name;
         message.own_time = Some(now);
+        if comes_back && !self.is_fifo() {
+            sent_at = Some(now);
+            message.sent_at = now;
+            message.own_time = Some(now + self.descriptor.delay_ms);
+        }
         if self.is_fifo() {
             sent_at = Some(now);
             message.sent_at = now;
@@ -363,6 +402,7 @@ impl Queue {
             sent_at,
             source: arriving.source,
             count: message.count,
+            redriven: if comes_back { Some(name) } else { redriven },
         });
         let message_group = message.message_group.clone();
         self.hear_of(&message_group, now);
@@ -375,7 +415,8 @@ impl Queue {
     }
 
     fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.remembered.is_empty() && self.attempts.is_empty()
+        let empty = self.messages.is_empty() && self.remembered.is_empty();
+        empty && self.attempts.is_empty() && self.moving.is_none()
     }
 
     fn is_expired(&self, message: &Message, now: u64) -> bool {
@@ -475,6 +516,7 @@ impl Queue {
         if newer.purge_epoch > self.descriptor.purge_epoch {
             *self = Self {
                 used_at: self.used_at,
+                moving: self.moving,
                 ..Self::new(newer, now)
             };
         } else {

@@ -4,8 +4,9 @@
 //! are; the script turns into commands as it runs.
 
 use hikyaku_queue::{
-    Command, DeduplicationScope, Delivery, Descriptor, MessageId, Operation, PartitionId, QueueId,
-    QueueKind, QueueState, Redrive, Reply, RequestId, SendMessage, VisibilityChange,
+    Command, DeduplicationScope, Delivery, Descriptor, MessageId, MoveOrder, MoveTaskId, Operation,
+    PartitionId, QueueId, QueueKind, QueueState, Redrive, Reply, RequestId, SendMessage,
+    VisibilityChange,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -38,6 +39,7 @@ pub enum Step {
     OldDescriptor,
     Housekeep,
     AskEmpty,
+    MoveBack(u8),
     Retry(Index),
 }
 
@@ -62,6 +64,10 @@ pub enum Setting {
     Guest,
     /// Messages leave after so many receives, for another queue of the kind.
     Redrive(Option<u32>),
+    /// A new move task, to a queue or to the sources.
+    Move(Option<usize>),
+    HaltMove,
+    EndMove,
 }
 
 /// One command: on which queue, whether it comes too late, and the step.
@@ -103,6 +109,9 @@ fn setting() -> impl Strategy<Value = Setting> {
         1 => Just(Setting::Leave),
         1 => Just(Setting::Guest),
         4 => select(vec![None, Some(1), Some(1), Some(2)]).prop_map(Setting::Redrive),
+        4 => select(vec![None, None, None, Some(0), Some(1), Some(2)]).prop_map(Setting::Move),
+        1 => Just(Setting::HaltMove),
+        1 => Just(Setting::EndMove),
     ]
 }
 
@@ -121,6 +130,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::OldDescriptor),
         2 => Just(Step::Housekeep),
         1 => Just(Step::AskEmpty),
+        4 => select(vec![0, 1, 2, 100]).prop_map(Step::MoveBack),
         4 => any::<Index>().prop_map(Step::Retry),
     ]
 }
@@ -199,6 +209,7 @@ pub struct Script {
     commands: Vec<Command>,
     messages: u64,
     requests: u128,
+    tasks: u128,
 }
 
 impl Script {
@@ -227,6 +238,7 @@ impl Script {
             commands: vec![],
             messages: 0,
             requests: 0,
+            tasks: 0,
         }
     }
 
@@ -293,6 +305,11 @@ impl Script {
             }
             Step::Housekeep => Operation::Housekeep,
             Step::AskEmpty => Operation::AskEmpty,
+            Step::MoveBack(max) => {
+                let order = self.descriptor(act).move_order.as_ref();
+                let task = order.map_or(MoveTaskId(0), |order| order.task);
+                Operation::MoveBack { task, max: *max }
+            }
         };
         self.requests += 1;
         let command = Command {
@@ -356,6 +373,8 @@ impl Script {
     }
 
     fn configure(&mut self, act: &Act, setting: &Setting) -> Descriptor {
+        self.tasks += 1;
+        let task = MoveTaskId(self.tasks);
         let descriptor = self
             .descriptors
             .iter_mut()
@@ -388,6 +407,28 @@ impl Script {
                     source: format!("queue {}", act.queue),
                 });
             }
+            Setting::Move(destination) => {
+                let named = QUEUES.map(|queue| (format!("queue {queue}"), queue));
+                let first = if descriptor.kind == QueueKind::Standard {
+                    0
+                } else {
+                    1
+                };
+                let first = ("source".to_owned(), QUEUES[first]);
+                let named = named.into_iter().skip(1).chain([first]);
+                descriptor.move_order = Some(MoveOrder {
+                    task,
+                    halted: false,
+                    destination: destination.map(|at| QUEUES[at]),
+                    sources: named.collect(),
+                });
+            }
+            Setting::HaltMove => {
+                if let Some(order) = &mut descriptor.move_order {
+                    order.halted = true;
+                }
+            }
+            Setting::EndMove => descriptor.move_order = None,
             Setting::Leave => {
                 descriptor.draining.clear();
                 descriptor.spread.push(PARTITION);

@@ -30,6 +30,7 @@ pub fn descriptor(id: QueueId, kind: QueueKind) -> Descriptor {
         draining: vec![],
         guests: Vec::new(),
         redrive: None,
+        move_order: None,
     }
 }
 

@@ -19,6 +19,8 @@ const EVERYTHING: &str = r#"{"QueueUrl":"http://h/000000000000/q","QueueName":"q
 "MessageAttributes":{"n":{"DataType":"Number","StringValue":"-1.5e3"},
 "b":{"DataType":"Binary","BinaryValue":"AA=="}},"DelaySeconds":1,"VisibilityTimeout":1,
 "ReceiptHandle":"h","MessageGroupId":"g","MessageDeduplicationId":"d","WaitTimeSeconds":1,
+"SourceArn":"arn:aws:sqs:r:111111111111:d","DestinationArn":"arn:aws:sqs:r:111111111111:q",
+"MaxNumberOfMessagesPerSecond":9,"TaskHandle":"eyJ0YXNrSWQiOiIwMTIzNDU2Ny04OWFiLWNkZWYtMDEyMy00NTY3ODlhYmNkZWYiLCJzb3VyY2VBcm4iOiJhcm46YXdzOnNxczpyOjExMTExMTExMTExMTpkIn0=",
 "Label":"l","AWSAccountIds":["111111111111"],"Actions":["SendMessage"],
 "Entries":[{"Id":"a","MessageBody":"m","ReceiptHandle":"h","VisibilityTimeout":1}]}"#;
 
@@ -51,7 +53,10 @@ fn answer(action: Action, body: &[u8], facts: QueueFacts) -> Result<(), SqsError
         Request::TagQueue(request) => request.check().map(drop),
         Request::UntagQueue(request) => request.check().map(drop),
         Request::DeleteQueue(_)
+        | Request::CancelMessageMoveTask(_)
         | Request::GetQueueUrl(_)
+        | Request::ListMessageMoveTasks(_)
+        | Request::StartMessageMoveTask(_)
         | Request::ListDeadLetterSourceQueues(_)
         | Request::ListQueueTags(_)
         | Request::ListQueues(_)
@@ -99,11 +104,7 @@ proptest! {
 fn the_undamaged_body_is_read_to_the_end() {
     for action in Action::ALL {
         if let Err(error) = answer(action, EVERYTHING.as_bytes(), STANDARD) {
-            let expected = [
-                "is not offered",
-                "different value",
-                "not valid for this queue type",
-            ];
+            let expected = ["different value", "not valid for this queue type"];
             let known = expected.iter().any(|text| error.message.contains(text));
             assert!(known, "{action:?}: {error}");
         }

@@ -130,6 +130,12 @@ impl Known {
     pub fn matches_value(&mut self, expected: &Value, found: &Value) -> Result<(), String> {
         match (expected, found) {
             (Value::String(expected), Value::String(found)) => self.matches(expected, found),
+            // A number that is not known before.
+            (Value::String(expected), Value::Number(found))
+                if expected.starts_with('«') && expected.ends_with('»') =>
+            {
+                self.matches(expected, &found.to_string())
+            }
             (Value::Array(expected), Value::Array(found)) if expected.len() == found.len() => {
                 let mut pairs = expected.iter().zip(found);
                 pairs.try_for_each(|(expected, found)| self.matches_value(expected, found))

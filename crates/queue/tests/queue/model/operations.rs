@@ -56,7 +56,10 @@ impl Queue {
             Operation::AskEmpty => Reply::Emptiness {
                 empty: self.is_empty(),
             },
-            Operation::ReturnUnread { .. } | Operation::PutDescriptor(_) | Operation::Housekeep => {
+            Operation::ReturnUnread { .. }
+            | Operation::PutDescriptor(_)
+            | Operation::Housekeep
+            | Operation::MoveBack { .. } => {
                 panic!("not a queue's")
             }
         }
@@ -264,7 +267,8 @@ impl Queue {
                 Box::new(Origin {
                     body: letter.body,
                     sent_at: letter.sent_at,
-                    source: letter.source.as_str().into(),
+                    source: letter.source.as_deref().map(Into::into),
+                    redriven: letter.redriven,
                 })
             }),
         }

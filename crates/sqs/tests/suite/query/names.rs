@@ -10,7 +10,7 @@ use hikyaku_sqs::request::{Envelope, Request};
 
 /// An operation, parameters of a form, and the members that they are.
 #[rustfmt::skip] // a table: one line each
-const FORMS: [(&str, &str, &str); 41] = [
+const FORMS: [(&str, &str, &str); 44] = [
     ("CreateQueue", "QueueName=q", r#"{"QueueName":"q"}"#),
     ("CreateQueue", "QueueName=q&Attribute.1.Name=DelaySeconds&Attribute.1.Value=5", r#"{"QueueName":"q","Attributes":{"DelaySeconds":"5"}}"#),
     ("CreateQueue", "QueueName=q&Attribute.2.Name=Policy&Attribute.2.Value=&Attribute.1.Name=DelaySeconds&Attribute.1.Value=5", r#"{"QueueName":"q","Attributes":{"DelaySeconds":"5","Policy":""}}"#),
@@ -51,6 +51,9 @@ const FORMS: [(&str, &str, &str); 41] = [
     ("ChangeMessageVisibilityBatch", "QueueUrl=q&ChangeMessageVisibilityBatchRequestEntry.1.Id=a&ChangeMessageVisibilityBatchRequestEntry.1.ReceiptHandle=h&ChangeMessageVisibilityBatchRequestEntry.1.VisibilityTimeout=7", r#"{"QueueUrl":"q","Entries":[{"Id":"a","ReceiptHandle":"h","VisibilityTimeout":7}]}"#),
     ("AddPermission", "QueueUrl=q&Label=l&AWSAccountId.1=111111111111&AWSAccountId.2=222222222222&ActionName.1=SendMessage", r#"{"QueueUrl":"q","Label":"l","AWSAccountIds":["111111111111","222222222222"],"Actions":["SendMessage"]}"#),
     ("RemovePermission", "QueueUrl=q&Label=l", r#"{"QueueUrl":"q","Label":"l"}"#),
+    ("StartMessageMoveTask", "SourceArn=arn%3Aaws%3Asqs%3Ar%3A111111111111%3Ad&DestinationArn=arn%3Aaws%3Asqs%3Ar%3A111111111111%3Aq&MaxNumberOfMessagesPerSecond=500", r#"{"SourceArn":"arn:aws:sqs:r:111111111111:d","DestinationArn":"arn:aws:sqs:r:111111111111:q","MaxNumberOfMessagesPerSecond":500}"#),
+    ("ListMessageMoveTasks", "SourceArn=arn%3Aaws%3Asqs%3Ar%3A111111111111%3Ad&MaxResults=10", r#"{"SourceArn":"arn:aws:sqs:r:111111111111:d","MaxResults":10}"#),
+    ("CancelMessageMoveTask", "TaskHandle=eyJ0YXNrSWQiOiIwMTIzNDU2Ny04OWFiLWNkZWYtMDEyMy00NTY3ODlhYmNkZWYiLCJzb3VyY2VBcm4iOiJhcm46YXdzOnNxczpyOjExMTExMTExMTExMTpkIn0%3D", r#"{"TaskHandle":"eyJ0YXNrSWQiOiIwMTIzNDU2Ny04OWFiLWNkZWYtMDEyMy00NTY3ODlhYmNkZWYiLCJzb3VyY2VBcm4iOiJhcm46YXdzOnNxczpyOjExMTExMTExMTExMTpkIn0="}"#),
     // What is in no request is ignored, and so are names that only begin alike.
     ("DeleteQueue", "Action=DeleteQueue&Version=2012-11-05&QueueUrl=q&X-Amz-Date=d&QueueUrl-=x&QueueUrl.1=y&Queue=z", r#"{"QueueUrl":"q"}"#),
     ("UntagQueue", "QueueUrl=q&TagKey.1=a&TagKey-1=b&TagKey.2=c&TagKey2=d", r#"{"QueueUrl":"q","TagKeys":["a","c"]}"#),
@@ -80,12 +83,10 @@ fn a_form_says_what_json_says() {
 }
 
 #[test]
-fn every_operation_that_is_offered_has_a_form() {
+fn every_operation_has_a_form() {
     for action in Action::ALL {
-        let refused = from_form(action, "QueueUrl=q&QueueName=q", "/").err();
-        let offered = !refused.is_some_and(|error| error.message.contains("is not offered"));
         let has_form = FORMS.iter().any(|(name, ..)| *name == action.name());
-        assert_eq!(offered, has_form, "{action:?}");
+        assert!(has_form, "{action:?}");
     }
 }
 

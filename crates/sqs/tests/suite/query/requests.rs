@@ -5,11 +5,11 @@ use hikyaku_sqs::error::ErrorCode;
 use hikyaku_sqs::query::Form;
 use hikyaku_sqs::request::{Envelope, Request};
 
-use ErrorCode::{InvalidParameterValue, MissingParameter, UnsupportedOperation};
+use ErrorCode::{InvalidParameterValue, MissingParameter, ResourceNotFound};
 
 /// An operation, parameters that it refuses, and how.
 #[rustfmt::skip] // a table: one line each
-const REFUSED: [(Action, &str, ErrorCode, &str); 15] = [
+const REFUSED: [(Action, &str, ErrorCode, &str); 19] = [
     (Action::SendMessage, "MessageBody=m", MissingParameter, "The request must contain the parameter QueueUrl."),
     (Action::CreateQueue, "", MissingParameter, "The request must contain the parameter QueueName."),
     (Action::CreateQueue, "QueueName=", MissingParameter, "The request must contain the parameter QueueName."),
@@ -24,7 +24,11 @@ const REFUSED: [(Action, &str, ErrorCode, &str); 15] = [
     (Action::UntagQueue, "QueueUrl=q&TagKey.member.1=a", InvalidParameterValue, "The parameter TagKey.member.1 has no list index between 1 and 1000."),
     (Action::ReceiveMessage, "QueueUrl=q&WaitTimeSeconds=soon", InvalidParameterValue, "The parameter WaitTimeSeconds is invalid: invalid value: string \"soon\", expected an integer."),
     (Action::SendMessageBatch, "QueueUrl=q&SendMessageBatchRequestEntry.1.DelaySeconds=", InvalidParameterValue, "The parameter DelaySeconds is invalid: invalid value: string \"\", expected an integer."),
-    (Action::StartMessageMoveTask, "SourceArn=q", UnsupportedOperation, "The action StartMessageMoveTask is not offered by this service."),
+    (Action::StartMessageMoveTask, "SourceArn=", MissingParameter, "The request must contain the parameter SourceArn."),
+    (Action::StartMessageMoveTask, "SourceArn=q", ResourceNotFound, "The resource that you specified for the SourceArn parameter doesn't exist."),
+    (Action::StartMessageMoveTask, "SourceArn=arn:aws:sqs:r:111111111111:d&DestinationArn=q", ResourceNotFound, "The resource that you specified for the DestinationArn parameter doesn't exist."),
+    (Action::CancelMessageMoveTask, "TaskHandle=", MissingParameter, "The request must contain the parameter TaskHandle."),
+    (Action::CancelMessageMoveTask, "TaskHandle=h", InvalidParameterValue, "Value for parameter TaskHandle is invalid."),
 ];
 
 #[test]
