@@ -206,11 +206,34 @@ class Permissions(Suite):
                      Label="read")
 
 
-class NotOffered(Suite):
-    def test_operations_that_are_not_offered_say_so(self):
-        url = fresh_queue()
-        arn = attributes_of(url, "QueueArn")["QueueArn"]
-        code = "AWS.SimpleQueueService.UnsupportedOperation"
-        self.refused(code, 400, sqs.start_message_move_task, SourceArn=arn)
-        self.refused(code, 400, sqs.cancel_message_move_task, TaskHandle="task")
-        self.refused(code, 400, sqs.list_message_move_tasks, SourceArn=arn)
+class MoveTasks(Suite):
+    setUp = DeadLetters.setUp
+
+    def test_dead_letters_return_to_their_source_as_new_messages(self):
+        url = fresh_queue(RedrivePolicy=self.policy)
+        sent = send(url, "poison")
+        self.assertEqual(len(receive(url, VisibilityTimeout=0, WaitTimeSeconds=5)), 1)
+        self.assertEqual(receive(url), [])
+        arn = attributes_of(self.dead, "QueueArn")["QueueArn"]
+        sqs.start_message_move_task(SourceArn=arn, MaxNumberOfMessagesPerSecond=500)
+        [message] = receive(url, WaitTimeSeconds=20, AttributeNames=["All"])
+        self.assertEqual(message["Body"], "poison")
+        self.assertNotEqual(message["MessageId"], sent["MessageId"])
+        self.assertEqual(message["Attributes"]["ApproximateReceiveCount"], "1")
+        self.assertNotIn("DeadLetterQueueSourceArn", message["Attributes"])
+        [task] = sqs.list_message_move_tasks(SourceArn=arn)["Results"]
+        self.assertEqual((task["SourceArn"], task["ApproximateNumberOfMessagesToMove"]), (arn, 1))
+
+    def test_a_task_is_cancelled_by_its_handle(self):
+        to = attributes_of(fresh_queue(RedrivePolicy=self.policy), "QueueArn")["QueueArn"]
+        for _ in range(9):
+            send(self.dead, "slow")
+        arn = attributes_of(self.dead, "QueueArn")["QueueArn"]
+        task = sqs.start_message_move_task(SourceArn=arn, DestinationArn=to,
+                                           MaxNumberOfMessagesPerSecond=1)
+        self.refused("InvalidParameterValue", 400, sqs.start_message_move_task, SourceArn=arn)
+        moved = sqs.cancel_message_move_task(TaskHandle=task["TaskHandle"])
+        self.assertLess(moved["ApproximateNumberOfMessagesMoved"], 9)
+        self.refused("InvalidParameterValue", 400, sqs.cancel_message_move_task, TaskHandle="task")
+        self.refused("ResourceNotFoundException", 404, sqs.list_message_move_tasks,
+                     SourceArn=arn + "-absent")

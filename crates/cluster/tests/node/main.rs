@@ -1,6 +1,7 @@
 //! Nodes over simulated disks and a paused clock: what a front sees.
 
 mod elastic;
+mod moves;
 mod network;
 mod routers;
 mod spread;

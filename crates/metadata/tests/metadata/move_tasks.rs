@@ -359,7 +359,7 @@ fn a_task_runs_for_36_hours_at_the_most() {
 #[test]
 fn records_and_checkpoints_with_tasks_are_of_their_own_version_and_come_back() {
     let mut redrive = Redrive::started(Some("other"));
-    let mut check = |redrive: &Redrive| {
+    let check = |redrive: &Redrive| {
         let bytes = redrive.record().encode();
         assert_eq!(bytes[0], 6);
         assert_eq!(&QueueRecord::decode(&bytes).unwrap(), redrive.record());
