@@ -281,8 +281,8 @@ impl Node {
     }
 
     /// Whether requests can be answered: the cluster is founded and known here, and a metadata leader
-    /// is known that has heard what this node wants of it, and a majority if it is this node. A single leaderless partition does not make a
-    /// node unready.
+    /// is known that has heard what this node wants of it. If it is this node, a majority hears it. A
+    /// single leaderless partition does not make a node unready.
     pub fn is_ready(&self) -> bool {
         let leader_known = self.control.has_leader();
         let known = self.catalogue.cluster().is_some();

@@ -3,6 +3,9 @@
 //! Parking costs no log entry. A queue's polls are granted in the order they arrived, at first one
 //! at a time; while grants find messages the window doubles, and it closes when one finds none, so
 //! that many polls on a slow queue do not fill the log with empty receives.
+//!
+//! Polls that only look (of a queue on several partitions) are parked too. They are told that there is
+//! something instead of being granted it, and are no part of the window.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
